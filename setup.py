@@ -7,8 +7,6 @@ import os
 import re
 from pathlib import Path
 
-from setuptools import setup
-
 _LINK = re.compile(r"(?<=\]\()(?!https?:|#)[^)\s]+(?=\))")
 _PICTURES = (".jpg", ".png", ".svg")
 
@@ -25,6 +23,8 @@ def readme(repository: str) -> str:
 
 
 if __name__ == "__main__":
+    from setuptools import setup
+
     repository = os.environ.get("DRJIT_REPOSITORY", "").rstrip("/")
     pages = {
         "Source": "",

@@ -91,9 +91,21 @@ def figure(found: dict[str, float]) -> str:
         )
         parts.append(label(LEFT - 8, y + 11, name, "end"))
         parts.append(label(max(end, CENTRE) + 5, y + 11, f"{speed:.2g}x"))
-    note = "Two cores of an Intel Xeon (Sapphire Rapids). The worst rows of the table are among these."
+    note = (
+        "Two cores of an Intel Xeon (Sapphire Rapids). The worst rows of the table are among these."
+    )
     parts.append(label(12, height - 8, note, "start", ' fill="#777"'))
     return "\n".join([*parts, "</svg>\n"])
+
+
+def summary(found: dict[str, float]) -> str:
+    """The figure in words, for those who cannot see it."""
+    shown = sorted((found[row], name) for row, name in ROWS.items())
+    (best, first), (worst, last) = shown[0], shown[-1]
+    return (
+        f"Speed of {len(shown)} programs relative to Dr.Jit: from {1 / best:.2g} times ({first}) "
+        f"to {1 / worst:.2g} times ({last}); {sum(ratio < 1 for ratio, _ in shown)} are faster"
+    )
 
 
 def current() -> str:

@@ -351,7 +351,7 @@ def measure_arithmetic() -> None:
             table.show(["the same, value and gradient", f"{seconds * 1e3:.3g}",
                         f"{n / seconds:.3g} samples/s"])  # fmt: skip
     seconds = on_device(training_step(256 if options.emulated else 65536))
-    table.show(["training step of examples/neural_field.py, frozen", f"{seconds * 1e3:.3g}", ""])
+    table.show(["training step of the example neural_field, frozen", f"{seconds * 1e3:.3g}", ""])
     print()
 
 

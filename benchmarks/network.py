@@ -1,6 +1,6 @@
 """Training workloads in this process: `python network.py NAME THREADS` prints its figure.
 
-The network is the one of `examples/neural_field.py`: 65,536 random points, a triangle-wave encoding
+The network is the one of the example `neural_field`: 65,536 random points, a triangle-wave encoding
 to 64 features, three layers of 64 x 64 and one of 64 x 3. As in workloads.py, the scripts use only
 what both implementations have.
 """

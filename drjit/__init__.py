@@ -29,11 +29,16 @@ from .array.base import ArrayBase
 from .array.meta import DYNAMIC as Dynamic
 from .array.meta import VarState
 from .jit import collector as _collector
+from .jit import frames as _frames
 from .jit.backend import JitBackend
 from .jit.flags import JitFlag, flag, scoped_set_flag, set_flag
 from .jit.ir.dtype import VarType
 from .jit.ir.op import ReduceMode, ReduceOp
 from .jit.log import LogLevel, log_level, set_log_level
+
+for _function in (flag, set_flag, set_log_level):
+    _frames.guard(_function)
+_frames.guard_members(scoped_set_flag)
 
 __version__ = "0.1.0"
 
@@ -47,6 +52,7 @@ __all__ = sorted(
 _LAZY = ("ast", "detail", "hashgrid", "interop", "nn", "opt", "random", "texture")
 
 
+@_frames.guard
 def __getattr__(name: str) -> _Any:
     if name in _MODULES:
         found = globals()[name] = getattr(_module(_MODULES[name]), name)

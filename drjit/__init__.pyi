@@ -55,6 +55,10 @@ from .flow.syntax.decorator import syntax as syntax
 from .function.ad.check_grad import check_grad as check_grad
 from .function.ad.custom import CustomOp as CustomOp
 from .function.ad.custom import custom as custom
+from .function.ad.decompositions import cholesky as cholesky
+from .function.ad.decompositions import eigh as eigh
+from .function.ad.decompositions import solve as solve
+from .function.ad.decompositions import svd as svd
 from .function.ad.grad import accum_grad as accum_grad
 from .function.ad.grad import clear_grad as clear_grad
 from .function.ad.grad import detach as detach
@@ -66,6 +70,8 @@ from .function.ad.grad import relative_grad as relative_grad
 from .function.ad.grad import replace_grad as replace_grad
 from .function.ad.grad import set_grad as set_grad
 from .function.ad.grad import set_grad_enabled as set_grad_enabled
+from .function.ad.jacobian import hessian as hessian
+from .function.ad.jacobian import jacobian as jacobian
 from .function.ad.propagate import ADFlag as ADFlag
 from .function.ad.propagate import ADMode as ADMode
 from .function.ad.propagate import backward as backward
@@ -112,6 +118,7 @@ from .function.data.reduce import any_nested as any_nested
 from .function.data.reduce import count as count
 from .function.data.reduce import max as max
 from .function.data.reduce import max_nested as max_nested
+from .function.data.reduce import mean as mean
 from .function.data.reduce import min as min
 from .function.data.reduce import min_nested as min_nested
 from .function.data.reduce import none as none
@@ -119,8 +126,10 @@ from .function.data.reduce import none_nested as none_nested
 from .function.data.reduce import prod as prod
 from .function.data.reduce import prod_nested as prod_nested
 from .function.data.reduce import reduce as reduce
+from .function.data.reduce import std as std
 from .function.data.reduce import sum as sum
 from .function.data.reduce import sum_nested as sum_nested
+from .function.data.reduce import var as var
 from .function.data.reorder import expand_dims as expand_dims
 from .function.data.reorder import moveaxis as moveaxis
 from .function.data.reorder import slice_index as slice_index
@@ -154,6 +163,7 @@ from .function.data.sorting import argmin as argmin
 from .function.data.sorting import argsort as argsort
 from .function.data.sorting import median as median
 from .function.data.sorting import sort as sort
+from .function.data.unique import unique as unique
 from .function.evaluation import copy as copy
 from .function.evaluation import eval as eval
 from .function.evaluation import flush_thread as flush_thread
@@ -317,6 +327,8 @@ from .function.math.constants import sqrt_pi as sqrt_pi
 from .function.math.constants import sqrt_two as sqrt_two
 from .function.math.constants import sqrt_two_pi as sqrt_two_pi
 from .function.math.constants import two_pi as two_pi
+from .function.math.einsum import einsum as einsum
+from .function.math.interpolate import interp as interp
 from .function.math.linalg import det as det
 from .function.math.linalg import diag as diag
 from .function.math.linalg import euler_to_quat as euler_to_quat
@@ -333,9 +345,9 @@ from .function.math.linalg import trace as trace
 from .function.math.linalg import transform_compose as transform_compose
 from .function.math.linalg import transform_decompose as transform_decompose
 from .function.math.matmul import matmul as matmul
-from .function.math.statistics import mean as mean
-from .function.math.statistics import std as std
-from .function.math.statistics import var as var
+from .function.math.softmax import log_softmax as log_softmax
+from .function.math.softmax import logsumexp as logsumexp
+from .function.math.softmax import softmax as softmax
 from .function.math.transcendental import acos as acos
 from .function.math.transcendental import acosh as acosh
 from .function.math.transcendental import asin as asin

@@ -1,5 +1,5 @@
 """`python -m drjit doctor` prints what belongs in a bug report: versions, processor, cache, GPU,
-and whether kernels run.
+and whether kernels run. `python -m drjit demo` lists examples, and runs one.
 
 Whatever a machine lacks is a line of the report, never an error.
 """
@@ -21,6 +21,8 @@ from drjit import _other
 
 if not _other.is_intact(drjit):
     sys.exit(_other.problem(drjit))
+
+import drjit_examples as examples
 from drjit.jit import processor, substitutes
 from drjit.jit.cpu import plans, runtime, variants
 from drjit.jit.device import DeviceUnavailable, find, missing
@@ -239,6 +241,26 @@ def report() -> Iterator[str]:
             yield f"  {name:<12}{attempt(probe)}"
 
 
+def listing() -> Iterator[str]:
+    """Yields the lines that say which examples there are."""
+    yield "python -m drjit demo NAME runs an example; with --help, it prints its options."
+    yield f"They are in {Path(examples.__file__).parent}. Times are those of two cores."
+    yield ""
+    for name, seconds in examples.SECONDS.items():
+        yield f"  {name:<20}{seconds:3} s  {examples.summary(name)}"
+
+
+def demo(name: str, options: list[str]) -> None:
+    """Runs an example, or says what has to be installed first."""
+    try:
+        examples.run(name, options)
+    except ModuleNotFoundError as error:
+        if error.name not in examples.NEEDED:
+            raise
+        needed = " ".join(examples.NEEDED)
+        sys.exit(f"The example {name} needs {error.name}: python -m pip install {needed}")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line."""
     parser = argparse.ArgumentParser(prog="python -m drjit", description="Tools of drjit.")
@@ -246,9 +268,17 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser(
         "doctor", help="print what a bug report should say, and test that kernels run"
     )
-    parser.parse_args(arguments)
+    demos = commands.add_parser("demo", help="list the examples, or run one")
+    demos.add_argument("name", nargs="?", metavar="NAME", help="the example to run")
+    demos.add_argument("options", nargs=argparse.REMAINDER, help="options of the example")
+    given = parser.parse_args(arguments)
+    if given.command == "demo" and given.name is not None:
+        if given.name not in examples.SECONDS:
+            demos.error(f"there is no example {given.name!r}: {', '.join(examples.SECONDS)}")
+        demo(given.name, given.options)
+        return 0
     try:
-        for line in report():
+        for line in report() if given.command == "doctor" else listing():
             print(line, flush=True)
     except BrokenPipeError:  # `| head` has seen enough; nor is there anywhere to flush to at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -14,10 +14,12 @@ _NAMES = {
     "flow.syntax.decorator": "hint syntax",
     "function.ad.check_grad": "check_grad",
     "function.ad.custom": "CustomOp custom",
+    "function.ad.decompositions": "cholesky eigh solve svd",
     "function.ad.grad": (
         "accum_grad clear_grad detach disable_grad enable_grad grad grad_enabled relative_grad "
         "replace_grad set_grad set_grad_enabled"
     ),
+    "function.ad.jacobian": "hessian jacobian",
     "function.ad.propagate": (
         "ADFlag ADMode backward backward_from backward_to enqueue forward forward_from forward_to "
         "isolate_grad resume_grad suspend_grad traverse"
@@ -31,8 +33,8 @@ _NAMES = {
         "gather scatter scatter_add scatter_cas scatter_exch scatter_inc scatter_reduce"
     ),
     "function.data.reduce": (
-        "all all_nested any any_nested count max max_nested min min_nested none none_nested prod "
-        "prod_nested reduce sum sum_nested"
+        "all all_nested any any_nested count max max_nested mean min min_nested none none_nested "
+        "prod prod_nested reduce std sum sum_nested var"
     ),
     "function.data.reorder": (
         "expand_dims moveaxis slice_index squeeze swapaxes take take_interp transpose"
@@ -46,6 +48,7 @@ _NAMES = {
         "stack tile vstack"
     ),
     "function.data.sorting": "argmax argmin argsort median sort",
+    "function.data.unique": "unique",
     "function.evaluation": "copy eval flush_thread make_opaque schedule sync_thread",
     "function.exchange.migrate": "migrate",
     "function.exchange.save": "load save",
@@ -86,12 +89,14 @@ _NAMES = {
         "inv_sqrt_two inv_sqrt_two_pi inv_two_pi largest log_two nan newaxis one_minus_epsilon pi "
         "recip_overflow smallest sqrt_four_pi sqrt_pi sqrt_two sqrt_two_pi two_pi"
     ),
+    "function.math.einsum": "einsum",
+    "function.math.interpolate": "interp",
     "function.math.linalg": (
         "det diag euler_to_quat frob inverse matrix_to_quat polar_decomp quat_apply quat_to_euler "
         "quat_to_matrix rotate slerp trace transform_compose transform_decompose"
     ),
     "function.math.matmul": "matmul",
-    "function.math.statistics": "mean std var",
+    "function.math.softmax": "log_softmax logsumexp softmax",
     "function.math.transcendental": (
         "acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf erfinv exp exp2 expm1 lgamma log "
         "log1p log2 sin sincos sincosh sinh sqrt tan tanh"

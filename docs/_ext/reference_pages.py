@@ -16,11 +16,13 @@ PAGES = {
     "math": (
         "Mathematics",
         "function.math.arithmetic function.math.transcendental function.math.complex "
-        "function.math.statistics function.math.constants",
+        "function.math.softmax function.math.interpolate "
+        "function.math.constants",
     ),
     "geometry": (
         "Vectors, matrices, transformations",
-        "function.math.vector function.math.linalg function.math.matmul function.math.color",
+        "function.math.vector function.math.linalg function.ad.decompositions "
+        "function.math.matmul function.math.einsum function.math.color",
     ),
     "memory": (
         "Gathers, scatters, local memory",
@@ -28,12 +30,14 @@ PAGES = {
     ),
     "shape": (
         "Shapes and order",
-        "function.data.shape function.data.layout function.data.reorder function.data.sorting",
+        "function.data.shape function.data.layout function.data.reorder function.data.sorting "
+        "function.data.unique",
     ),
     "reductions": ("Reductions and scans", "function.data.reduce function.data.scan"),
     "derivatives": (
         "Derivatives",
-        "function.ad.grad function.ad.propagate function.ad.custom function.ad.check_grad",
+        "function.ad.grad function.ad.propagate function.ad.custom function.ad.jacobian "
+        "function.ad.check_grad",
     ),
     "control-flow": (
         "Control flow",

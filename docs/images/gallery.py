@@ -1,6 +1,6 @@
 """Makes `gallery.jpg`, the picture of README.md, from what examples write.
 
-python docs/images/gallery.py
+python docs/images/gallery.py [FOLDER]: pictures that the folder has are not made again
 """
 
 import subprocess
@@ -11,39 +11,48 @@ from pathlib import Path
 from PIL import Image
 
 HERE = Path(__file__).parent
-EXAMPLES = HERE.parent.parent / "examples"
 TILE = 240
-# An example, its options, and parts of its picture: left, upper, right and lower edge as fractions.
+# An example, and the square of its picture that is shown: its centre and side, as fractions of the
+# width, and the number of the picture if it is an animation.
 TILES = [
-    ("neural_field", [], (0.5, 0.02, 1, 0.873)),
-    ("path_tracing", ["--size", "480", "--samples", "256"], (0, 0, 1, 1)),
-    ("mandelbrot", ["--size", "480"], (0, 0, 1, 1)),
-    ("neural_shape", ["--size", "480"], (0, 0, 1, 1)),
-    ("cornell_box", ["--size", "240"], (0, 0, 0.5, 1)),
-    ("cornell_box", ["--size", "240"], (0.5, 0, 1, 1)),
-    ("sphere_tracing", ["--size", "480"], (0.51, 0.03, 0.98, 0.97)),
-    ("reaction_diffusion", ["--size", "240"], (0, 0, 1, 1)),
+    ("path_tracing", (0.6, 0.333), 0.667, 0),
+    ("neural_shape", (0.5, 0.5), 0.96, 0),
+    ("caustic", (0.47, 0.178), 0.305, 0),
+    ("fluid", (0.76, 0.25), 0.48, 20),
+    ("gaussian_splatting", (0.25, 0.78), 0.42, 0),
+    ("cornell_box", (0.215, 0.235), 0.4, 0),
+    ("cornell_box", (0.64, 0.235), 0.4, 0),
+    ("neural_field", (0.76, 0.24), 0.44, 0),
+    ("soft_body", (0.5, 0.79), 0.5, 0),
+    ("mandelbrot", (0.5, 0.5), 1.0, 0),
+    ("sphere_tracing", (0.64, 0.25), 0.4, 0),
+    ("reaction_diffusion", (0.5, 0.5), 0.7, 0),
 ]
+COLUMNS = 4
 
 
-def tile(example: str, options: list[str], part: tuple, folder: Path) -> Image.Image:
+def tile(
+    example: str, centre: tuple[float, float], side: float, number: int, folder: Path
+) -> Image.Image:
     """The part of an example's picture, after running it."""
-    output = folder / f"{example}.png"
+    output = folder / f"{example}.{'gif' if number else 'png'}"
     if not output.exists():
-        command = [sys.executable, EXAMPLES / f"{example}.py", *options, "--output", output]
+        command = [sys.executable, "-m", "drjit", "demo", example, "--output", output]
         subprocess.run(command, check=True)
-    picture = Image.open(output).convert("RGB")
-    edges = [f * n for f, n in zip(part, picture.size * 2, strict=True)]
-    return picture.crop(tuple(map(round, edges))).resize((TILE, TILE), Image.Resampling.LANCZOS)
+    picture = Image.open(output)
+    picture.seek(number)
+    edges = [picture.width * (c + s * side / 2) for s in (-1, 1) for c in centre]
+    part = picture.convert("RGB").crop(tuple(map(round, edges)))
+    return part.resize((TILE, TILE), Image.Resampling.LANCZOS)
 
 
 def main() -> None:
-    columns = 4
-    whole = Image.new("RGB", (columns * TILE, len(TILES) // columns * TILE))
-    with tempfile.TemporaryDirectory() as folder:
+    whole = Image.new("RGB", (COLUMNS * TILE, len(TILES) // COLUMNS * TILE))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(sys.argv[1] if len(sys.argv) > 1 else temporary)
         for k, given in enumerate(TILES):
-            whole.paste(tile(*given, Path(folder)), (k % columns * TILE, k // columns * TILE))
-    whole.save(HERE / "gallery.jpg", quality=85, optimize=True)
+            whole.paste(tile(*given, folder), (k % COLUMNS * TILE, k // COLUMNS * TILE))
+    whole.save(HERE / "gallery.jpg", quality=78, optimize=True)
 
 
 if __name__ == "__main__":

@@ -67,3 +67,8 @@ select = function("select")  # select(mask, a, b): entries of a where the mask h
 def arange(size: int) -> Array:
     """The entries 0, 1, 2, ...; nothing has to be stored for them."""
     return Array(Node("index", size=size))
+
+
+if __name__ == "__main__":
+    x = Array([0.1, 0.2, 0.3])
+    print(sin(x) + sin(2 * x) / 2)

@@ -70,3 +70,10 @@ def kernel_source(*arrays: Array, writer: Writer | None = None) -> tuple[str, li
         w.line(f"store(p[{len(w.parameters) + k}], i, {name})")
     text = "\n".join(["def kernel(i, p):", *w.lines]) + "\n"
     return text, [*w.parameters, *[None for _ in arrays]]
+
+
+if __name__ == "__main__":
+    from step1_trace import Array, sin
+
+    x = Array([0.1, 0.2, 0.3])
+    print(kernel_source(sin(x) * x + sin(x) / 2)[0])

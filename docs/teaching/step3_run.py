@@ -66,3 +66,10 @@ class Machine:
 
 
 numpy_machine = Machine(on_numpy)
+
+
+if __name__ == "__main__":
+    from step1_trace import arange, select, sin
+
+    t = arange(8) / 8
+    print(numpy_machine.numpy(select(t < 0.5, sin(6 * t), 0)))

@@ -49,3 +49,11 @@ def gradient(y: Array, *xs: Array) -> list[Array]:
             if part is not None:
                 received[n] = received[n] + part if n in received else part
     return [received.get(x.node, Array(0.0)) for x in xs]
+
+
+if __name__ == "__main__":
+    from step1_trace import Array, sin
+    from step3_run import numpy_machine
+
+    x = Array([0, 1, 2])
+    print(numpy_machine.numpy(*gradient(sin(x) * x, x)))

@@ -60,3 +60,10 @@ def on_numba(text: str) -> Callable[[int, tuple], None]:
 
 
 numba_machine = Machine(on_numba)
+
+
+if __name__ == "__main__":
+    from step1_trace import arange, select, sin
+
+    t = arange(8) / 8
+    print(numba_machine.numpy(select(t < 0.5, sin(6 * t), 0)))

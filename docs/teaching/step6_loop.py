@@ -73,3 +73,9 @@ class LoopWriter(Writer):
 
 numpy_machine = Machine(on_numpy, LoopWriter)
 numba_machine = Machine(on_numba, LoopWriter)
+
+
+if __name__ == "__main__":
+    start = [Array([6, 7, 27]), Array(0.0)]
+    halved = while_loop(start, lambda n, k: n > 1, lambda n, k: (n / 2, k + 1))
+    print(numba_machine.numpy(halved[1]))

@@ -116,8 +116,7 @@ class OuterGradients:
             own.grad = g if own.grad is None else node.apply(op.add, own.grad, g)
             self._shared[own] = own.grad
         index = node.lane(slot.size) if slot.size > 1 else node.literal(dt.u32, 0)
-        at = Access(index, what="gradient", reduce="add")
-        graph.scatter_gradient(slot, [g], at)
+        graph.scatter_gradient(slot, [g], Access(index, what="gradient", reduce="add"))
 
     def pop(self, v: Var) -> Node | None:
         """Returns the accumulated gradient of a variable, once the bodies have been recorded."""

@@ -10,11 +10,9 @@ from typing import Any
 
 from ..jit.ir.scope import recording
 from .algebra import keep_graph
-from .graph import ADMode, GradScope, Value, Var, as_value, new_input, seen, within
+from .graph import ADMode, GradScope, Value, Var, as_value, gradients_kept, new_input, seen, within
 from .memory_rules import LaneRule
 from .traverse import visit
-
-_serial = attrgetter("serial")
 
 
 class Computation:
@@ -31,15 +29,14 @@ class Computation:
             new = {d for d in todo.pop().deps if d is not None} - found
             found |= new
             todo += new
-        self.order = sorted(found, key=_serial)
+        self.order = sorted(found, key=attrgetter("serial"))
 
     def run(
         self, mode: ADMode, given: Sequence[tuple[Var | None, Value | None]], wanted: Sequence[Any]
     ) -> list[Value | None]:
         """Returns the gradients or tangents of the `wanted` variables for those `given`. The
         traversal around it keeps other threads out; a finalizer may be in here a second time."""
-        before = [(v.grad, v.grad_var) for v in self.order]
-        try:
+        with gradients_kept(self.order):
             for v in self.order:
                 v.grad = v.grad_var = None
             for v, g in given:
@@ -50,9 +47,6 @@ class Computation:
                 None if v is None or v.grad is None else as_value((v.grad, v.grad_var))
                 for v in wanted
             ]
-        finally:
-            for v, gradient in zip(self.order, before, strict=True):
-                v.grad, v.grad_var = gradient
 
 
 class _Derived(LaneRule):
@@ -88,8 +82,7 @@ def derive(function: Callable[[list[Value]], list[Value]], values: list[Value]) 
     with within(GradScope()):
         inputs = [None if v.var is None else new_input(v.node) for v in values]
         known = {i: v.var for v, i in zip(values, inputs, strict=True) if i is not None}
-        given = [as_value((v.node, i)) for v, i in zip(values, inputs, strict=True)]
-        found = function(given)
+        found = function([as_value((v.node, i)) for v, i in zip(values, inputs, strict=True)])
         of = Computation(inputs, [v.var for v in found])
         deps = tuple([v.var for v in values])
         made = []

@@ -20,14 +20,12 @@ from typing import Any
 
 from ..jit import collector, flags
 from ..jit.enumeration import Named
-from ..jit.ir import node
 from ..jit.ir.dtype import DType
 from ..jit.ir.label import locations, note_location
 from ..jit.ir.location import describe
-from ..jit.ir.node import Node, next_serial
+from ..jit.ir.node import Node, literal, next_serial, resize
 from ..jit.run import schedule
 from ..jit.trace import access
-from ..jit.trace.access import Replacement
 from ..jit.tuples import NamedTuple
 
 
@@ -171,15 +169,15 @@ def append(v: Var) -> None:
         compact()
 
 
-def take_gradient(v: Var) -> Replacement:
+def take_gradient(v: Var) -> access.Replacement:
     """Takes the gradient out of a variable, with an entry for each of the variable's entries, so
     that nothing else holds its node."""
     g, v.grad = v.grad, None
     if g is None:
-        g = node.literal(v.dtype, 0, v.size)
+        g = literal(v.dtype, 0, v.size)
     elif g.size != v.size:
-        g = node.resize(g, v.size)
-    return Replacement(g)
+        g = resize(g, v.size)
+    return access.Replacement(g)
 
 
 def scatter_gradient(v: Var, values: list[Node], at: access.Access) -> None:
@@ -208,6 +206,10 @@ def new_slot(n: Node | Var) -> Var:
     if (inner := scope()) is not None:
         inner.shows(v)
     return v
+
+
+FREED = "freed"
+"""Data of a variable whose edges a traversal that began there has freed."""
 
 
 def new_input(n: Node | Var) -> Var:
@@ -434,6 +436,22 @@ def pop() -> GradScope:
     if not stack:
         del scopes[ident]
     return left
+
+
+class gradients_kept:  # a class, as these take less time than generators
+    """Gives variables back, after the statements of a `with`, the gradients that they had."""
+
+    __slots__ = ("before",)
+
+    def __init__(self, variables: Iterable[Var]) -> None:
+        self.before = [(v, v.grad, v.grad_var) for v in variables]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        for v, gradient, own in self.before:
+            v.grad, v.grad_var = gradient, own
 
 
 class within:

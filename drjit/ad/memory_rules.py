@@ -151,8 +151,7 @@ def cast(dtype: dt.DType, a: Value) -> Value:
 def _where(v: Var, reduce: str = "") -> Access:
     """What a gather or scatter accessed, for one that is part of its derivative."""
     index, mask, *_ = v.inputs
-    what = f"derivative of dr.{v.rule.name}"
-    return Access(index, mask, what, inside=True, reduce=reduce)
+    return Access(index, mask, f"derivative of dr.{v.rule.name}", inside=True, reduce=reduce)
 
 
 class _Gather(LaneRule):
@@ -267,8 +266,7 @@ class _Scatter(LaneRule):
                 chosen = node.apply(op.and_, at.mask, self._winners(v)[1])
                 at = Access(at.index, chosen, at.what, inside=True)
             if value is not None and v.grad is not None:  # replaces former tangents as well
-                before = full(Value(v.grad, v.grad_var), v.size)
-                v.grad, v.grad_var = scatter(before, zero, at)
+                v.grad, v.grad_var = scatter(full(Value(v.grad, v.grad_var), v.size), zero, at)
             return scatter(target, value or zero, at)
         if reduce == "mul":
             target = RECORDED.mul(target, self._others(v, 0))
@@ -405,8 +403,7 @@ class _Reduce(LaneRule):
             return _select(node.apply(op.eq, x.node, y.node), one, zero)
         # Composed of products only, so that it can be differentiated even if factors are 0.
         before = prefix("mul", x, True, run)
-        after = reverse(prefix("mul", reverse(x, run), True, run), run)
-        return RECORDED.mul(before, after)
+        return RECORDED.mul(before, reverse(prefix("mul", reverse(x, run), True, run), run))
 
 
 def reduce(reduction: str, a: Value, run: int = 0) -> Value:
@@ -431,8 +428,7 @@ def spread(a: Value, size: int, run: int) -> Value:
     """The transpose of `reduce`: broadcasts each entry to all lanes of its run."""
     if not run or a.node.size == 1:
         return full(a, size)
-    index = node.apply(op.quotient, node.lane(size), node.literal(dt.u32, run))
-    return gather(a, Access(index))
+    return gather(a, Access(node.apply(op.quotient, node.lane(size), node.literal(dt.u32, run))))
 
 
 class _Prefix(LaneRule):

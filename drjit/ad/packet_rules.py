@@ -6,18 +6,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..jit import flags
-from ..jit.flags import JitFlag
 from ..jit.ir import node, op
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import recording
 from ..jit.trace import access
-from ..jit.trace.access import Access
 from .algebra import PLAIN, RECORDED, guard
 from .graph import Value, Var, as_value
 from .memory_rules import Part, Parts, _value, cast, full, gather
 
-_DEBUG = int(JitFlag.Debug)
+_DEBUG = int(flags.JitFlag.Debug)
 
 
 class _Mixture(Parts):
@@ -34,7 +32,7 @@ class _Mixture(Parts):
         source, total = full(tangent, size), None
         for index, mask, weight in _places(v):
             place = access.entry(index, count, k) if count > 1 else index
-            at = Access(place, mask, "derivative of dr.gather", inside=True)
+            at = access.Access(place, mask, "derivative of dr.gather", inside=True)
             term = RECORDED.mul(cast(weight.dtype, gather(source, at)), Value(weight))
             total = term if total is None else RECORDED.add(term, total)
         return total  # type: ignore[return-value]
@@ -56,7 +54,7 @@ class _Mixture(Parts):
                 terms[j] = Value(term) if plain else term
             for j, term in terms.items():
                 values[j] = cast(source, term)
-            at = Access(index, mask, "gradient of dr.gather", count, True, mode, "add")
+            at = access.Access(index, mask, "gradient of dr.gather", count, True, mode, "add")
             sink.scatter_add(0, [*values.values()], at)
 
 
@@ -69,7 +67,7 @@ MIXTURE, SUM = _Mixture(), Part("fma", masks=False)
 
 
 def mixture(
-    source: Value, dtype: DType, places: Iterable[tuple[Access, Node | None]]
+    source: Value, dtype: DType, places: Iterable[tuple[access.Access, Node | None]]
 ) -> list[Value] | None:
     """Returns the sums of the entries of records, converted to the type of their weights. The
     places are asked for one after the other; the weight is None if its derivative is tracked.

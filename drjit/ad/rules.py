@@ -92,8 +92,8 @@ class _Reads(Algebra):
 _READS = _Reads()
 
 
-def _unary(keeps: str, partial: Callable) -> tuple[str, tuple[Callable, ...]]:
-    return keeps, (partial,)
+def _row(keeps: str, *partials: Callable | None) -> tuple[str, tuple[Callable | None, ...]]:
+    return keeps, partials
 
 
 def same(o: Any, g: Any, *_: Any) -> Any:
@@ -120,8 +120,7 @@ def _extremum(better: op.Op) -> tuple[Callable, Callable]:
 
 def _pow_base(o: Any, g: Any, y: Any, x: Any, e: Any) -> Any:
     # e * x^(e-1), and 0 for e = 0, where x^(e-1) may be infinite.
-    one = o.number(e, 1)
-    slope = o.mul(e, o(op.pow, x, o.sub(e, one)))
+    slope = o.mul(e, o(op.pow, x, o.sub(e, o.number(e, 1))))
     return o.mul(g, o.select(o(op.eq, e, o.number(e, 0)), o.number(e, 0), slope))
 
 
@@ -161,10 +160,6 @@ def _digamma(o: Any, x: Any) -> Any:
     return o.select(small, o.sub(value, turned), value)
 
 
-def _minus_if(partial: Callable) -> Callable:
-    return lambda o, g, *rest: o.neg(partial(o, g, *rest))
-
-
 def _asin(o: Any, g: Any, y: Any, x: Any) -> Any:
     return _one_over_sqrt(o, g, o(op.fma, o.neg(x), x, o.number(x, 1)))
 
@@ -180,62 +175,56 @@ def _erf(sign: int, factor: float) -> Callable:
 
 
 _ROWS: dict[str, tuple[str, tuple[Callable | None, ...]]] = {
-    "neg": _unary("", lambda o, g, y, *_: o.neg(g)),
-    "copy": _unary("", same),
-    "add": ("", (same, same)),
-    "sub": ("", (same, lambda o, g, y, *_: o.neg(g))),
-    "mul": ("x", (lambda o, g, y, a, b: o.mul(g, b), lambda o, g, y, a, b: o.mul(g, a))),
-    "div": (
+    "neg": _row("", lambda o, g, y, *_: o.neg(g)),
+    "copy": _row("", same),
+    "add": _row("", same, same),
+    "sub": _row("", same, lambda o, g, y, *_: o.neg(g)),
+    "mul": _row("x", lambda o, g, y, a, b: o.mul(g, b), lambda o, g, y, a, b: o.mul(g, a)),
+    "div": _row(
         "xy",
-        (
-            lambda o, g, y, a, b: o.div(g, b),
-            lambda o, g, y, a, b: o.neg(o.mul(y, o.div(g, b))),
-        ),
+        lambda o, g, y, a, b: o.div(g, b),
+        lambda o, g, y, a, b: o.neg(o.mul(y, o.div(g, b))),
     ),
-    "fma": (
+    "fma": _row(
         "x",
-        (
-            lambda o, g, y, a, b, c: o.mul(g, b),
-            lambda o, g, y, a, b, c: o.mul(g, a),
-            same,
-        ),
+        lambda o, g, y, a, b, c: o.mul(g, b),
+        lambda o, g, y, a, b, c: o.mul(g, a),
+        same,
     ),
-    "select": (
+    "select": _row(
         "x",
-        (
-            None,
-            lambda o, g, y, m, a, b: o.select(m, g, o.number(g, 0)),
-            lambda o, g, y, m, a, b: o.select(m, o.number(g, 0), g),
-        ),
+        None,
+        lambda o, g, y, m, a, b: o.select(m, g, o.number(g, 0)),
+        lambda o, g, y, m, a, b: o.select(m, o.number(g, 0), g),
     ),
-    "minimum": ("x", _extremum(op.le)),
-    "maximum": ("x", _extremum(op.gt)),
-    "abs": _unary("x", _abs),
-    "sqrt": _unary("y", lambda o, g, y, *_: o.div(o.mul(g, o.number(g, 0.5)), y)),
-    "sin": _unary("x", lambda o, g, y, x: o.mul(g, o(op.cos, x))),
-    "cos": _unary("x", lambda o, g, y, x: o.neg(o.mul(g, o(op.sin, x)))),
-    "tan": _unary("y", lambda o, g, y, *_: o(op.fma, g, o.mul(y, y), g)),
-    "asin": _unary("x", _asin),
-    "acos": _unary("x", _minus_if(_asin)),
-    "atan": _unary("x", lambda o, g, y, x: o.div(g, o(op.fma, x, x, o.number(x, 1)))),
-    "atan2": ("x", (_atan2_y, _atan2_x)),
-    "sinh": _unary("x", lambda o, g, y, x: o.mul(g, o(op.cosh, x))),
-    "cosh": _unary("x", lambda o, g, y, x: o.mul(g, o(op.sinh, x))),
-    "tanh": _unary("y", lambda o, g, y, *_: o(op.fma, o.neg(g), o.mul(y, y), g)),
-    "asinh": _unary("x", lambda o, g, y, x: _one_over_sqrt(o, g, o(op.fma, x, x, o.number(x, 1)))),
-    "acosh": _unary("x", lambda o, g, y, x: _one_over_sqrt(o, g, o(op.fma, x, x, o.number(x, -1)))),
-    "atanh": _unary("x", lambda o, g, y, x: o.div(g, o(op.fma, o.neg(x), x, o.number(x, 1)))),
-    "exp": _unary("y", lambda o, g, y, *_: o.mul(g, y)),
-    "exp2": _unary("y", lambda o, g, y, *_: o.mul(g, o.mul(y, o.number(g, math.log(2))))),
-    "expm1": _unary("y", lambda o, g, y, *_: o(op.fma, g, y, g)),
-    "log": _unary("x", lambda o, g, y, x: o.div(g, x)),
-    "log2": _unary("x", lambda o, g, y, x: o.div(o.mul(g, o.number(g, 1 / math.log(2))), x)),
-    "log1p": _unary("x", lambda o, g, y, x: o.div(g, o.add(x, o.number(x, 1)))),
-    "cbrt": _unary("y", lambda o, g, y, *_: o.div(o.mul(g, o.number(g, 1 / 3)), o.mul(y, y))),
-    "erf": _unary("x", _erf(-1, 2 / math.sqrt(math.pi))),
-    "erfinv": _unary("xy", _erf(1, math.sqrt(math.pi) / 2)),
-    "lgamma": _unary("x", lambda o, g, y, x: o.mul(g, _digamma(o, x))),
-    "pow": ("xy", (_pow_base, _pow_exponent)),
+    "minimum": _row("x", *_extremum(op.le)),
+    "maximum": _row("x", *_extremum(op.gt)),
+    "abs": _row("x", _abs),
+    "sqrt": _row("y", lambda o, g, y, *_: o.div(o.mul(g, o.number(g, 0.5)), y)),
+    "sin": _row("x", lambda o, g, y, x: o.mul(g, o(op.cos, x))),
+    "cos": _row("x", lambda o, g, y, x: o.neg(o.mul(g, o(op.sin, x)))),
+    "tan": _row("y", lambda o, g, y, *_: o(op.fma, g, o.mul(y, y), g)),
+    "asin": _row("x", _asin),
+    "acos": _row("x", lambda o, *rest: o.neg(_asin(o, *rest))),
+    "atan": _row("x", lambda o, g, y, x: o.div(g, o(op.fma, x, x, o.number(x, 1)))),
+    "atan2": _row("x", _atan2_y, _atan2_x),
+    "sinh": _row("x", lambda o, g, y, x: o.mul(g, o(op.cosh, x))),
+    "cosh": _row("x", lambda o, g, y, x: o.mul(g, o(op.sinh, x))),
+    "tanh": _row("y", lambda o, g, y, *_: o(op.fma, o.neg(g), o.mul(y, y), g)),
+    "asinh": _row("x", lambda o, g, y, x: _one_over_sqrt(o, g, o(op.fma, x, x, o.number(x, 1)))),
+    "acosh": _row("x", lambda o, g, y, x: _one_over_sqrt(o, g, o(op.fma, x, x, o.number(x, -1)))),
+    "atanh": _row("x", lambda o, g, y, x: o.div(g, o(op.fma, o.neg(x), x, o.number(x, 1)))),
+    "exp": _row("y", lambda o, g, y, *_: o.mul(g, y)),
+    "exp2": _row("y", lambda o, g, y, *_: o.mul(g, o.mul(y, o.number(g, math.log(2))))),
+    "expm1": _row("y", lambda o, g, y, *_: o(op.fma, g, y, g)),
+    "log": _row("x", lambda o, g, y, x: o.div(g, x)),
+    "log2": _row("x", lambda o, g, y, x: o.div(o.mul(g, o.number(g, 1 / math.log(2))), x)),
+    "log1p": _row("x", lambda o, g, y, x: o.div(g, o.add(x, o.number(x, 1)))),
+    "cbrt": _row("y", lambda o, g, y, *_: o.div(o.mul(g, o.number(g, 1 / 3)), o.mul(y, y))),
+    "erf": _row("x", _erf(-1, 2 / math.sqrt(math.pi))),
+    "erfinv": _row("xy", _erf(1, math.sqrt(math.pi) / 2)),
+    "lgamma": _row("x", lambda o, g, y, x: o.mul(g, _digamma(o, x))),
+    "pow": _row("xy", _pow_base, _pow_exponent),
 }
 
 # Ops without a rule have a derivative that is zero wherever it exists, or none at all: their

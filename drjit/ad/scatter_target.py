@@ -13,8 +13,7 @@ from typing import Any
 from ..jit.ir import node, op
 from ..jit.ir.node import LITERAL, Node, broadcast_size
 from ..jit.run import pending, schedule
-from ..jit.trace import access
-from ..jit.trace.access import Access, Replacement
+from ..jit.trace.access import Access, Replacement, gather, is_idle, scatter
 from . import graph
 from .algebra import keep_graph
 from .graph import Value, Var
@@ -160,7 +159,7 @@ class _MaskedScatter(LaneRule):
             return
         _check(kind)
         if kind == "add" or not memory.owned:
-            n = access.gather(memory.held[0], Access(index, mask, "gradient of dr.scatter_add"))
+            n = gather(memory.held[0], Access(index, mask, "gradient of dr.scatter_add"))
         else:
             n = _write(
                 memory, node.literal(v.dtype, 0), Access(index, mask, _WHAT), op.scatter_exch
@@ -188,9 +187,9 @@ def _name(kind: str) -> str:
 
 def _write(memory: GradMemory, value: Node, at: Access, kind: op.Op | None = None) -> Node:
     """Writes to the memory, and returns the previous values if the operation does."""
-    if access.is_idle([value], at, memory.held[0].size):
+    if is_idle([value], at, memory.held[0].size):
         return node.literal(value.dtype, 0, broadcast_size((value, at.index, at.mask), at.what))
-    after = access.scatter(Replacement(memory.held.pop()), [value], at, kind)
+    after = scatter(Replacement(memory.held.pop()), [value], at, kind)
     if after is None:
         raise RuntimeError(f"{at.what}: nothing was written")
     memory.held.append(after)

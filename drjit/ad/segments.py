@@ -25,7 +25,6 @@ STEP = Rule(op.copy, "", (same,), "step")
 the iteration that the boundary ends."""
 
 _record = recorder(STEP)
-_serial = attrgetter("serial")
 
 
 divides = False
@@ -106,7 +105,7 @@ def _divided(
 def _cut(variables: list[Var], cuts: list[int]) -> list[list[Var]]:
     from bisect import bisect  # a library of the system, which few programs need
 
-    places = [0, *[bisect(variables, c, key=_serial) for c in cuts], len(variables)]
+    places = [0, *[bisect(variables, c, key=attrgetter("serial")) for c in cuts], len(variables)]
     return [variables[i:j] for i, j in pairwise(places) if i < j]
 
 

@@ -7,13 +7,11 @@ from typing import Any
 
 from ..jit import flags as jit_flags
 from ..jit.flags import JitFlag
-from ..jit.ir import node
-from ..jit.ir.node import LITERAL, SPLAT, Node
+from ..jit.ir.node import LITERAL, SPLAT, Node, literal
 from ..jit.ir.scope import ACTIVE, active, recording, region
 from ..jit.lazy import np
 from ..jit.run import launch, schedule
 from ..jit.trace import access
-from ..jit.trace.access import Access
 from . import memory_rules
 from .algebra import PLAIN, RECORDED, Guards, guard
 from .graph import ADFlag, Value, Var, as_value, scatter_gradient, scope, scopes, title, where
@@ -110,8 +108,7 @@ class GradientSink:
         guarded = rule.guarded or (self.masking and rule.product)
         for i, d in enumerate(v.deps):
             if d is not None and rule.partials[i] is not None and self.takes(d):
-                c = self._product(v, i, v.grad, v.grad_var, guarded)
-                self.accumulate(d, c, v.size)
+                self.accumulate(d, self._product(v, i, v.grad, v.grad_var, guarded), v.size)
         self.masking = False
 
     def push(self, v: Var, i: int) -> None:
@@ -173,7 +170,7 @@ class GradientSink:
         self.mark(d)
         return d if self.outer is None else self.outer[d]
 
-    def scatter_add(self, i: int, values: list[Value], at: Access) -> None:
+    def scatter_add(self, i: int, values: list[Value], at: access.Access) -> None:
         """Adds records of values to the gradient of operand `i`, in place if nothing else holds
         it."""
         for value in values if self.trap else ():
@@ -234,7 +231,7 @@ def in_active_lanes(v: Var, g: Value) -> Value:
     mask = active()
     if len({g.node.size, v.size, mask.size} - {1}) > 1:
         return g
-    return RECORDED.select(Value(mask), g, Value(node.literal(v.dtype, 0)))
+    return RECORDED.select(Value(mask), g, Value(literal(v.dtype, 0)))
 
 
 def lane_sum(a: Value) -> Value:
@@ -262,8 +259,8 @@ def arriving(v: Var, c: Value, lanes_: int = 1) -> Value:
         if code.index is not None:
             count, size = code.index.size, code.size
             if count != size and c.node.size in (1, count):
-                at = Access(code.index, what="gradient", inside=True)
-                zero = Value(node.literal(v.dtype, 0, size))
+                at = access.Access(code.index, what="gradient", inside=True)
+                zero = Value(literal(v.dtype, 0, size))
                 c = memory_rules.scatter(zero, memory_rules.full(c, count), at)
         if serial >= around.begin:
             return c

@@ -16,7 +16,6 @@ from ..jit import collector, locks
 from ..jit import substitutes as native
 from ..jit.device import Device, current
 from ..jit.ir import node
-from ..jit.ir.node import LITERAL
 from ..jit.ir.scope import using
 from ..jit.locks import catch_up, due, is_held, lock
 from . import generated, graph, segments
@@ -65,7 +64,6 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
-_serial = attrgetter("serial")
 _NEVER = 1 << 64
 _NONE: frozenset[Var] = frozenset()
 
@@ -165,7 +163,7 @@ def traverse(
     variables = queue.variables
     variables.reverse()  # almost in order then
     if not queue.sorted:
-        variables.sort(key=_serial)
+        variables.sort(key=attrgetter("serial"))
     if not variables and not queue.outside:
         return
     with lock:  # variables may be those of other threads as well
@@ -195,7 +193,7 @@ def traverse(
 
 def _start(seeds: Sequence[Var], anew: bool) -> None:
     found = [v.grad for v in seeds if v.grad is not None]
-    if anew or all(g.op is LITERAL and not g.data for g in found):
+    if anew or all(g.op is node.LITERAL and not g.data for g in found):
         inner = scope() or graph.OUTSIDE
         arguments = inner.arguments
         for v in seeds:
@@ -302,7 +300,7 @@ def _postpone(inner: GradScope, outside: dict[Var, None], members: set[Var] | No
     for v in outside:
         if (g := v.grad) is None:
             continue
-        if g.serial >= begin and g.op is not LITERAL:  # a value of the body that is recorded
+        if g.serial >= begin and g.op is not node.LITERAL:  # a value of the body that is recorded
             v.grad = v.grad_var = None
             outer.add(v, g)
         elif members is None:
@@ -406,8 +404,7 @@ def finish_isolation(inner: GradScope) -> None:
         elif members is None:
             full.append(v)
         else:
-            before = [m for m in members if m.serial < inner.isolate_from]
-            _thread.queue.add(before)
+            _thread.queue.add([m for m in members if m.serial < inner.isolate_from])
             _thread.queue.sorted = False
             _thread.queue.modes.add(ADMode.Forward)
     enqueue(ADMode.Backward, full, device=inner.device)

@@ -74,8 +74,7 @@ class _Unpack(Parts):
         t = v.deps[0].dtype
         if len(found) < t.count:
             sink.masking = True
-            zero = Value(node.literal(t.element, 0))
-            found = dict.fromkeys(range(t.count), zero) | found
+            found = dict.fromkeys(range(t.count), Value(node.literal(t.element, 0))) | found
         sink.add(0, pack([*map(found.__getitem__, range(t.count))]), v.size)
 
 
@@ -109,8 +108,7 @@ class _Take(LaneRule):
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
         index, mask = v.inputs
-        zero = Value(node.literal(v.deps[0].dtype, 0))
-        sink.add(0, put(zero, index, g, _here(mask)), v.size)
+        sink.add(0, put(Value(node.literal(v.deps[0].dtype, 0)), index, g, _here(mask)), v.size)
 
 
 def take(a: Value, index: Node, mask: Node, what: str = "") -> Value:
@@ -290,8 +288,7 @@ class _AddLanes(LaneRule):
             c = matvec(g, matrix._replace(transposed=i == 1), factors[1 - i])
             if some is not None:
                 zero = Value(node.literal(c.node.dtype, 0))
-                mask = Value(node.splat(c.node.dtype.count, some))
-                c = RECORDED.select(mask, c, zero)
+                c = RECORDED.select(Value(node.splat(c.node.dtype.count, some)), c, zero)
             sink.add(i + 1, c, lanes)
 
 

@@ -2,7 +2,10 @@
 printing, and interoperability with other libraries.
 """
 
-from . import habits, members, numbers, operators, table
+from ..jit import frames
+from . import habits, members, operators, table
 from .base import ArrayBase
 
-__all__ = ["ArrayBase", "habits", "members", "numbers", "operators", "table"]
+frames.guard_members(ArrayBase)
+
+__all__ = ["ArrayBase", "habits", "members", "operators", "table"]

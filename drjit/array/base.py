@@ -94,7 +94,15 @@ class ArrayBase:
         __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _binary
         __lt__ = __le__ = __gt__ = __ge__ = _binary
 
-    __class_getitem__ = classmethod(GenericAlias)
+    def __class_getitem__(cls, arguments: Any) -> GenericAlias:
+        parts = arguments if isinstance(arguments, tuple) else (arguments,)
+        if any(isinstance(p, (bool, int, float, slice, ArrayBase)) for p in parts):
+            name, shown = cls.__name__, ", ".join(map(repr, parts))
+            raise TypeError(
+                f"{name}[{shown}]: {name} is a class, which has no entries. Make an array "
+                f"of these numbers with {name}({shown}), or index an array"
+            )
+        return GenericAlias(cls, arguments)
 
     def _assign(self, other: Any) -> None:
         """Takes over the value of an array of the same class. Everyone who refers to this object,
@@ -121,6 +129,13 @@ class ArrayBase:
             self._held[:] = other._components
         else:
             self._components = list(other._components)
+
+
+def nested(cls: Any, components: Iterable[Any]) -> Any:
+    """Returns a nested array of a class with the given components."""
+    result = object.__new__(cls)
+    result._components = list(components)
+    return result
 
 
 def in_place(name: str) -> Callable[[Any, Any], Any]:

@@ -58,10 +58,7 @@ def init(self: Any, *args: Any, **kwargs: Any) -> None:
     if kwargs:
         args = _without_keywords(cls, args, kwargs)
     if kind == "leaf":
-        made = _leaf(cls, args[0] if len(args) == 1 else list(args))
-        self._node = made._node
-        if cls._diff:
-            self._var = made._var
+        leaf.assign(self, leaf.value(_leaf(cls, args[0] if len(args) == 1 else list(args))))
     elif cls.__meta__.kind == "matrix":
         self._components = _matrix(cls, args)
     else:

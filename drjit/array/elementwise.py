@@ -9,9 +9,8 @@ from ..jit.ir import node
 from ..jit.ir.op import Op
 from ..jit.lazy import np
 from . import leaf, table, tensor
-from .base import ArrayBase, IncompatibleError, KernelValue, type_label
+from .base import ArrayBase, IncompatibleError, KernelValue, nested, type_label
 from .inline import RECORDED, goes_into_each
-from .leaf import new
 from .promote import Incompatible, check_range, convert, join, nesting, operand, resolve
 
 
@@ -107,11 +106,11 @@ def _resolve_select(args: tuple) -> tuple[Any, list]:
         raise Incompatible(f"the first operand has to be a mask, not {type_label(of_mask)}")
     if not mask._dtype.is_mask:
         cls, of_values, mask = join((of_mask, cls)), False, of_mask.Mask(mask)
-    shape = of_mask.__meta__.dims, of_mask._kind
-    if of_values or ("leaf" not in shape and shape != (cls.__meta__.dims, cls._kind)):
-        cls = join((of_mask, cls))
-    elif of_mask._namespace != cls._namespace:
-        cls = join((of_mask.Mask._leaf, cls))
+    alike = not of_values and (
+        of_mask._kind == "leaf"
+        or (of_mask.__meta__.dims, of_mask._kind) == (cls.__meta__.dims, cls._kind)
+    )
+    cls = join((of_mask.Mask._leaf if alike else of_mask, cls))
     return cls, [mask, *operands]
 
 
@@ -128,7 +127,7 @@ def _as_array(value: Any, mask: Any) -> Any:
     if not isinstance(value, (list, tuple, np.ndarray)):
         return value
     types = operand(value, [mask])[1]
-    return table.like(mask, join((mask, *types))._dtype)(value)
+    return table.related(mask, dtype=join((mask, *types))._dtype)(value)
 
 
 def numbers(op_: Op, dtype: dt.DType, values: list) -> Any:
@@ -154,16 +153,18 @@ def _map(op_: Op, cls: Any, operands: list, name: str) -> Any:
     if kind == "tensor":
         return _map_tensor(op_, cls, result, operands, first)
     columns = [_components(cls, v, first == 1 and i == 0) for i, v in enumerate(operands)]
-    size = _common_size([len(c) for c in columns if isinstance(c, list)])
-    r = new(result)
-    traced = issubclass(cls.Value, ArrayBase)
-    r._components = []
-    for i in range(size):
-        entry = [c[i if len(c) > 1 else 0] if isinstance(c, list) else c for c in columns]
-        r._components.append(
-            elementwise(op_, *entry, name=name) if traced else numbers(op_, cls._dtype, entry)
-        )
-    return r
+    sizes = [len(c) for c in columns if isinstance(c, list)]
+    size, *others = ({*sizes} - {1}) or {1}
+    if others:
+        shown = " and ".join(map(str, sizes))
+        raise Incompatible(f"arrays have different numbers of components ({shown})")
+    rows = (
+        [c[i if len(c) > 1 else 0] if isinstance(c, list) else c for c in columns]
+        for i in range(size)
+    )
+    if issubclass(cls.Value, ArrayBase):
+        return nested(result, [elementwise(op_, *row, name=name) for row in rows])
+    return nested(result, [numbers(op_, cls._dtype, row) for row in rows])
 
 
 def _components(cls: Any, value: Any, is_mask: bool) -> Any:
@@ -193,25 +194,9 @@ def _components(cls: Any, value: Any, is_mask: bool) -> Any:
     return convert(target, value)._components
 
 
-def _common_size(sizes: list[int]) -> int:
-    several = {*sizes} - {1}
-    if len(several) > 1:
-        shown = " and ".join(map(str, sizes))
-        raise Incompatible(f"arrays have different numbers of components ({shown})")
-    return several.pop() if several else 1
-
-
 def _map_tensor(op_: Op, cls: Any, result: Any, operands: list, first: int) -> Any:
-    parts, shapes = [], []
-    for i, v in enumerate(operands):
-        array, shape = tensor.parts(cls.Mask if first and i == 0 else cls, v)
-        parts.append(array)
-        shapes.append(shape)
-    shape = tensor.broadcast_shape(shapes)
-    arrays = [
-        a if shape is None else tensor.broadcast(a, s, shape)
-        for a, s in zip(parts, shapes, strict=True)
-    ]
-    if shape is not None and 0 in shape:
-        arrays = [leaf.resize(a, 0) if isinstance(a, ArrayBase) else a for a in arrays]
+    kinds = [cls.Mask if first and i == 0 else cls for i in range(len(operands))]
+    parts = [*map(tensor.parts, kinds, operands)]
+    shape = tensor.broadcast_shape([own for _, own in parts])
+    arrays = [tensor.broadcast(a, own, shape) for a, own in parts]
     return tensor.wrap(result, elementwise(op_, *arrays), shape)

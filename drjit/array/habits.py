@@ -4,6 +4,7 @@ message where a program uses one.
 
 from typing import Any, NoReturn
 
+from ..jit import frames
 from .base import ArrayBase
 
 # Names that differ, by what is to be written.
@@ -118,6 +119,7 @@ def of_array(name: str) -> str:
     return f". Use {instead}" if instead else ""
 
 
+@frames.guard_members
 class _Absent:
     """An attribute that arrays do not have, so that the message can say more; classes that a
     program derives may have it."""

@@ -9,20 +9,21 @@ array.
 import operator
 from collections.abc import Sequence
 from functools import cache
+from opcode import opmap
 from typing import Any, cast
 
-from ..jit.ir import dtype as dt
+from ..jit import log
 from ..jit.ir import op
+from ..jit.ir.location import user_location
 from ..jit.ir.node import BUFFER, LITERAL, normalize
 from ..jit.lazy import np
 from ..jit.run import freeze_size, launch, pending, schedule
 from ..jit.trace import access
-from ..jit.trace.access import Access
-from . import elementwise, habits, leaf, leaf_access, table, tensor, tensor_index
-from .base import ArrayBase, BoundsError, ComponentError, type_label
+from . import elementwise, habits, leaf, leaf_access, table, tensor
+from .base import ArrayBase, BoundsError, ComponentError, nested, type_label
 from .meta import DYNAMIC, ArrayMeta
 from .show import is_array
-from .tensor_index import is_integer, is_mask, title
+from .tensor import is_integer, is_mask, title
 
 LETTERS = "xyzw"
 
@@ -52,7 +53,7 @@ def getitem(self: Any, key: Any) -> Any:
     if isinstance(key, slice) and key.start is key.stop is None and key.step in (None, 1):
         return self
     if kind == "tensor":
-        return tensor_index.getitem(self, key)
+        return tensor.getitem(self, key)
     if isinstance(key, tuple):
         value = self
         for k in key:
@@ -66,6 +67,7 @@ def getitem(self: Any, key: Any) -> Any:
     if isinstance(key, slice):
         return _leaf_slice(self, key) if kind == "leaf" else _nested_slice(self, key)
     if is_mask(key):
+        _warn_of_mask(self)
         return type(self)(self)
     if is_integer(key):
         return getitem(self, operator.index(key))
@@ -73,12 +75,32 @@ def getitem(self: Any, key: Any) -> Any:
         index = _index(self, key)
         if self._node.size == 1:
             return leaf.resize(self, index._node.size)
-        at = Access(index._node, what=title(self, "__getitem__"))
+        at = access.Access(index._node, what=title(self, "__getitem__"))
         return leaf_access.gather(self, at)
-    if _has_entries(self) and _is_entries_index(key):
-        indices: Any = key
-        return copies(type(self), [self[i] for i in indices._components])
+    if _is_entries_index(self, key):
+        return copies(type(self), [self[i] for i in cast(Any, key)._components])
     raise _bad_key(self, key, "__getitem__")
+
+
+_COPY = opmap["COPY"]
+_augmented: set[tuple] = set()  # places of `x[mask] += y` in programs
+
+
+def _warn_of_mask(a: Any) -> None:
+    """Warns of `x[mask]`, unless it is part of `x[mask] += y`: the interpreter has then copied `x`
+    and the mask, for the assignment."""
+    place = user_location(3)
+    if not place or place in _augmented:
+        return
+    code, offset = place
+    if offset >= 2 and code.co_code[offset - 2] == _COPY:
+        _augmented.add(place)
+        return
+    log.warn(
+        f"{title(a, '__getitem__')} with a mask: the result has all entries, as in Dr.Jit; only an "
+        "assignment, x[mask] = y, takes those that are set. Use dr.gather(type(x), x, "
+        "dr.compress(mask)) to read them, or dr.select(mask, x, 0)"
+    )
 
 
 def setitem(self: Any, key: Any, value: Any) -> None:
@@ -96,11 +118,9 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     elif is_mask(key):
         (_set_masked_tensor if kind == "tensor" else _set_masked)(self, key, value)
     elif kind == "tensor":
-        tensor_index.setitem(self, key, value)
+        tensor.setitem(self, key, value)
     elif isinstance(key, tuple):
-        if len(key) == 0:
-            key = (slice(None),)
-        first, *rest = key
+        first, *rest = key or (slice(None),)
         if rest:
             part = self[first]
             part[tuple(rest)] = value
@@ -115,7 +135,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         setitem(self, operator.index(key), value)
     elif kind == "leaf" and _is_index_array(key):
         _scatter(self, _index(self, key), value)
-    elif _has_entries(self) and _is_entries_index(key):
+    elif _is_entries_index(self, key):
         _set_entries(self, cast(Any, key)._components, value)
     else:
         raise _bad_key(self, key, "__setitem__")
@@ -139,16 +159,13 @@ def _is_index_array(key: Any) -> bool:
     return is_array(key) and key._dtype.is_int and key._kind != "nested"
 
 
-def _has_entries(self: Any) -> bool:
-    """Returns whether it is an array of Python numbers of any size."""
-    return self._namespace == "scalar" and self.__meta__.dims == (DYNAMIC,)
-
-
-def _is_entries_index(key: Any) -> bool:
-    """Returns whether a key is an array of Python integers."""
-    if not is_array(key) or not key._dtype.is_int or key._namespace != "scalar":
+def _is_entries_index(self: Any, key: Any) -> bool:
+    """Returns whether a key is an array of Python integers, and the array is one of Python numbers
+    of any size."""
+    if self._namespace != "scalar" or self.__meta__.dims != (DYNAMIC,) or not is_array(key):
         return False
-    return key.__meta__.kind == "vector" and len(key.__meta__.dims) == 1
+    kind, dims = key.__meta__.kind, key.__meta__.dims
+    return key._dtype.is_int and key._namespace == "scalar" and kind == "vector" and len(dims) == 1
 
 
 def _set_entries(self: Any, index: list, value: Any) -> None:
@@ -179,19 +196,14 @@ def _position(self: Any, i: int, size: int, method: str) -> int:
     )
 
 
-def _index_type(self: Any, signed: bool, wide: bool) -> Any:
-    """Returns a 1-D index array type in the namespace of an array."""
-    dtype = (dt.i64 if wide else dt.i32) if signed else (dt.u64 if wide else dt.u32)
-    return table.find(self._namespace, "leaf", dtype)
-
-
 def _index(self: Any, key: Any) -> Any:
     """Returns an index array in the namespace of `self`, with negative indices counted from the
     end."""
     if key._kind == "tensor":
         key = key._array
     size = self._node.size
-    cls = _index_type(self, key._dtype.is_signed, key._dtype.bits == 64 or size >= 1 << 31)
+    wide, signed = key._dtype.bits == 64 or size >= 1 << 31, key._dtype.is_signed
+    cls = tensor.index_class(self._namespace, wide, signed)
     index = key if type(key) is cls else cls(key)
     if not key._dtype.is_signed:
         return index
@@ -203,8 +215,8 @@ def _index(self: Any, key: Any) -> Any:
 def _range_index(self: Any, key: slice) -> Any:
     """Returns the index array of a slice of a 1-D array."""
     chosen = freeze_size.positions(key, self._node.size)
-    lanes = leaf.lane(_index_type(self, True, self._node.size >= 1 << 31), len(chosen))
-    return lanes * chosen.step + chosen.start
+    cls = tensor.index_class(self._namespace, self._node.size >= 1 << 31, True)
+    return leaf.lane(cls, len(chosen)) * chosen.step + chosen.start
 
 
 def _leaf_slice(self: Any, key: slice) -> Any:
@@ -216,7 +228,7 @@ def _leaf_slice(self: Any, key: slice) -> Any:
     if not chosen:
         return cls()
     index, what = _range_index(self, key), title(self, "__getitem__")
-    return leaf_access.gather(self, Access(index._node, what=what))
+    return leaf_access.gather(self, access.Access(index._node, what=what))
 
 
 def _scatter(self: Any, index: Any, value: Any) -> None:
@@ -229,7 +241,7 @@ def _scatter(self: Any, index: Any, value: Any) -> None:
         raise TypeError(
             f"{what}: cannot assign {source._node.size} values to {index._node.size} entries"
         )
-    leaf_access.scatter(self, [source], Access(index._node, what=what))
+    leaf_access.scatter(self, [source], access.Access(index._node, what=what))
 
 
 def _set_entry(self: Any, i: int, value: Any) -> None:
@@ -237,7 +249,7 @@ def _set_entry(self: Any, i: int, value: Any) -> None:
     being recorded."""
     number = _number(self, type(self), value)
     if self._var is not None or launch.on_read is not None:
-        _scatter(self, leaf.literal(_index_type(self, False, i >= 1 << 32), i), number)
+        _scatter(self, leaf.literal(tensor.index_class(self._namespace, i >= 1 << 32), i), number)
         return
     leaf_access.replace(self, access.Replacement.own, True)
     owned = self._node
@@ -332,9 +344,7 @@ def _sized(meta: ArrayMeta, count: int) -> Any:
 
 def copies(cls: Any, parts: Sequence[Any]) -> Any:
     """Returns an array of copies of components."""
-    result = leaf.new(cls)
-    result._components = [type(c)(c) if is_array(c) else c for c in parts]
-    return result
+    return nested(cls, [type(c)(c) if is_array(c) else c for c in parts])
 
 
 def _set_masked_tensor(self: Any, mask: Any, value: Any) -> None:
@@ -357,9 +367,9 @@ def _set_masked_tensor(self: Any, mask: Any, value: Any) -> None:
             values = values[leading:]
             whole = len(values) <= rest
         else:
-            whole = tensor_index.fits(values, shape)
+            whole = tensor.fits(values, shape)
         if not whole:
-            tensor_index.setitem(self, mask, value)
+            tensor.setitem(self, mask, value)
             return
         if rest and is_array(value) and value._kind == "tensor":
             value = tensor.wrap(type(value), value._array, values)

@@ -11,6 +11,7 @@ from itertools import repeat
 from types import FunctionType
 from typing import Any
 
+from ..jit import frames
 from ..jit.ir import op as ops
 from ..jit.ir.node import SizeError
 from .base import ArrayBase
@@ -22,20 +23,16 @@ from .recorders import backward, forward, recorder, select, ternary, unary
 def leaf_operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
     """Returns the operator methods of a class whose comparisons return `mask`; `general` has the
     general methods."""
-    found: dict[str, Callable] = {}
-    for op_ in ops.ARITHMETIC:
-        if op_.accepts(cls._dtype):
-            name, reflected = f"__{op_.method}__", f"__r{op_.method}__"
-            found[name] = recorder(forward, op_, cls, cls, getattr(general, name))
-            found[reflected] = recorder(backward, op_, cls, cls, getattr(general, reflected))
-    for op_ in ops.COMPARISONS:
-        if op_.accepts(cls._dtype):
-            name = f"__{op_.method}__"
-            found[name] = recorder(forward, op_, cls, mask, getattr(general, name))
-    for op_ in ops.UNARY:
-        if op_.accepts(cls._dtype):
-            found[f"__{op_.method}__"] = recorder(unary, op_, cls, cls, nothing)
-    return {name: own_code(f, name, cls) for name, f in found.items()}
+    rows: list[tuple[str, ops.Op, Callable, type]] = []
+    rows += [(f"__{o.method}__", o, forward, cls) for o in ops.ARITHMETIC]
+    rows += [(f"__r{o.method}__", o, backward, cls) for o in ops.ARITHMETIC]
+    rows += [(f"__{o.method}__", o, forward, mask) for o in ops.COMPARISONS]
+    rows += [(f"__{o.method}__", o, unary, cls) for o in ops.UNARY]
+    return {
+        name: own_code(recorder(form, o, cls, result, getattr(general, name)), name, cls)
+        for name, o, form, result in rows
+        if o.accepts(cls._dtype)
+    }
 
 
 def own_code(f: Any, name: str, cls: type) -> Callable:
@@ -156,11 +153,10 @@ def use_native(form: Callable[[ops.Op, type, Callable], Callable]) -> None:
     _native = form
     for op_, known in RECORDERS.items():
         for cls, function in [*known.items()]:
-            if cls is float or cls is int:
-                continue
-            if getattr(cls, "_kind", "") == "leaf":
+            kind = getattr(cls, "_kind", "")
+            if kind == "leaf":
                 known[cls] = form(op_, cls, function)
-            else:
+            elif kind in ("nested", "tensor"):
                 del known[cls]  # made again, from those of its components
     for made in derived:
         made.clear()
@@ -273,6 +269,7 @@ def nested_operators(cls: type, general: type) -> dict[str, Callable]:
     return {name: own_code(f, name, cls) for name, f in found.items()}
 
 
+@frames.guard_inner
 def _of_components(cls: type, function: Callable) -> Callable:
     def unary(self):
         r = new(cls)
@@ -282,6 +279,7 @@ def _of_components(cls: type, function: Callable) -> Callable:
     return unary
 
 
+@frames.guard_inner
 def _with_components(
     cls: Any,
     result: Any,

@@ -12,6 +12,7 @@ from importlib import import_module
 from math import prod
 from typing import Any
 
+from ..jit import log
 from ..jit.device import Device, Foreign
 from ..jit.ir import dtype as dt
 from ..jit.ir import node
@@ -19,7 +20,7 @@ from ..jit.lazy import np
 from ..jit.run import launch, schedule
 from ..jit.trace.access import Access
 from . import leaf, leaf_access, table, tensor
-from .base import ArrayBase, type_label
+from .base import ArrayBase, nested, type_label
 from .meta import DYNAMIC
 from .show import component_shape, evaluated, inner, is_array, ragged, shape_of
 
@@ -78,6 +79,13 @@ def host_array(obj: Any) -> np.ndarray:
     return np.asarray(memoryview(obj))
 
 
+def _warn_of_gradients(cls: Any, obj: Any) -> None:
+    log.warn(
+        f"{type_label(cls)}() of a tensor that requires gradients: the array does not, they do not "
+        f"propagate from one library to the other. Pass tensor.detach(), or use dr.wrap()"
+    )
+
+
 def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
     """Returns an array of the class with the contents of a foreign array.
 
@@ -91,6 +99,9 @@ def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
     Raises:
         TypeError: shape or element type is incompatible.
     """
+    if getattr(obj, "requires_grad", False):
+        _warn_of_gradients(cls, obj)
+        obj = obj.detach()
     there = away(cls)
     if there is not None:
         found = there.foreign(obj, f"{type_label(cls)}()")
@@ -104,8 +115,7 @@ def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
         raise mismatch()
     if is_complex:
         wide: Any = data.astype(_COMPLEX[cls._dtype], copy=False)
-        parts = np.stack([wide.real, wide.imag]) if wide.ndim else np.array([wide.real, wide.imag])
-        return build(cls, parts.astype(cls._dtype.numpy, copy=False), mismatch)
+        return build(cls, np.array([wide.real, wide.imag], cls._dtype.numpy), mismatch)
     return build(cls, _converted(cls._dtype, data), mismatch)
 
 
@@ -120,8 +130,6 @@ def _from_foreign(cls: Any, obj: Any, found: Any, flip_axes: bool) -> Any:
         return cls(made._array)
     lanes_missing = len(made._shape) == len(_expected(cls)) - 1
     try:
-        if cls._kind == "leaf":
-            raise TypeError("too many dimensions")
         if lanes_missing and cls.__meta__.kind != "complex":
             made._shape = (*made._shape, 1)
         return cls(made)
@@ -155,9 +163,7 @@ def _nested(cls: type, data: np.ndarray) -> Any:
         return data.item()
     if cls._kind == "leaf":
         return leaf.from_numpy(cls, data.reshape(-1))
-    result = cls.__new__(cls)
-    result._components = [_nested(cls.Value, row) for row in data]
-    return result
+    return nested(cls, [_nested(cls.Value, row) for row in data])
 
 
 def _expected(cls: Any) -> tuple[int, ...]:
@@ -412,33 +418,19 @@ def to_tensor(cls: Any, found: Foreign, flip_axes: bool = False) -> Any:
     if found.size == 0:
         flat = node.literal(found.dtype, 0, 0)
     if flip_axes and len(shape) > 1:
-        steps = strides or tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
-        shape, strides = shape[::-1], steps[::-1]
+        shape, strides = shape[::-1], (strides or tensor.strides(shape))[::-1]
     if strides is not None:
-        flat = _gathered(cls, flat, shape, strides, found.offset)
+        index = tensor.strided_index(cls._namespace, shape, strides, found.offset, flat.size)
+        source = leaf.wrap(cls._leaf, flat)
+        flat = leaf_access.gather(source, Access(index._node, inside=True))._node
     made = table.find(cls._namespace, "tensor", cls._dtype)
     return tensor.wrap(made, leaf.wrap(made.Array, node.cast(cls._dtype, flat)), shape)
-
-
-def _gathered(
-    cls: Any, flat: node.Node, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
-) -> node.Node:
-    """Returns the entries of an array in C order."""
-    integer = table.find(cls._namespace, "leaf", dt.u64 if flat.size >> 32 else dt.u32)
-    rest = leaf.lane(integer, prod(shape))
-    index = leaf.literal(integer, offset)
-    for n, step in zip(reversed(shape), reversed(strides), strict=True):
-        # Integers wrap around, so negative steps work as well.
-        index = index + (rest % n) * leaf.literal(integer, step)
-        rest = rest // n
-    source = leaf.wrap(cls._leaf, flat)
-    return leaf_access.gather(source, Access(index._node, inside=True))._node
 
 
 def _dense(value: Any, device: Device) -> tuple[Any, dt.DType, tuple[int, ...]]:
     """Returns the memory of an evaluated array, its element type and its shape."""
     if value._kind == "nested":
-        value = table.like(type(value), kind="tensor")(value)
+        value = table.related(type(value), kind="tensor")(value)
     if launch.on_read is not None:  # a frozen function would not export what it is called for
         launch.on_read()
     held = value._array if value._kind == "tensor" else value

@@ -17,12 +17,10 @@ from ..jit.device import current
 from ..jit.ir import dtype as dt
 from ..jit.ir import node as ir
 from ..jit.ir import op
-from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import recording, using
 from ..jit.primitives import collective
 from ..jit.run import launch, pending
 from ..jit.trace import access
-from ..jit.trace.access import Access
 from . import table
 from .leaf import from_value, wrap
 from .leaf import value as value_of
@@ -45,7 +43,7 @@ def _on_its_device(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
-def gather(source: Any, at: Access) -> Any:
+def gather(source: Any, at: access.Access) -> Any:
     """Returns the entries of `source`, and 0 for inactive lanes."""
     cls = type(source)
     if source._var is not None:
@@ -53,7 +51,7 @@ def gather(source: Any, at: Access) -> Any:
     return wrap(cls, access.gather(source._node, at))
 
 
-def gather_packet(source: Any, at: Access) -> list:
+def gather_packet(source: Any, at: access.Access) -> list:
     """Returns the entries of records, as one array each."""
     cls = type(source)
     if source._var is None:
@@ -61,7 +59,7 @@ def gather_packet(source: Any, at: Access) -> list:
     return [from_value(cls, v) for v in memory_rules.gather_packet(value_of(source), at)]
 
 
-def gather_weighted(source: Any, taps: list[Access], weights: list) -> list | None:
+def gather_weighted(source: Any, taps: list[access.Access], weights: list) -> list | None:
     """Sums of the entries of records with weights of the source's type; None where gathers and
     products serve better, or have to, since derivatives are recorded.
     """
@@ -71,7 +69,7 @@ def gather_weighted(source: Any, taps: list[Access], weights: list) -> list | No
     return None if found is None else [wrap(type(source), n) for n in found]
 
 
-def replace(array: Any, change: Callable[..., Node | None], *args: Any) -> bool:
+def replace(array: Any, change: Callable[..., ir.Node | None], *args: Any) -> bool:
     """Replaces the node of an array by the result of `change(replacement, *args)`, which takes over
     the only reference to it, so that the next scatter can write in place. If the result is None, or
     `change` fails, the array is unchanged. Returns whether the node was replaced."""
@@ -102,7 +100,7 @@ def _differentiable(target: Any, values: list) -> bool:
     return not recording() or any(visible(v._var) is not None for v in (target, *values))
 
 
-def _record(target: Any, value: Any, at: Access, before: Node | None = None) -> None:
+def _record(target: Any, value: Any, at: access.Access, before: ir.Node | None = None) -> None:
     """Records the update of a target whose node was `before`; some reductions need that."""
     if recording():
         scatter_target.record(at.reduce, target, value_of(value), at)
@@ -112,7 +110,7 @@ def _record(target: Any, value: Any, at: Access, before: Node | None = None) -> 
     target._var = memory_rules.record_scatter(old, value_of(value), at, n).var
 
 
-def scatter(target: Any, values: list, at: Access) -> bool:
+def scatter(target: Any, values: list, at: access.Access) -> bool:
     """Writes a value to each entry of the records, or combines it with the entry. Returns whether
     there was something to do."""
     size = target._node.size
@@ -133,7 +131,7 @@ def scatter(target: Any, values: list, at: Access) -> bool:
     return True
 
 
-def atomic(kind: op.Op, target: Any, values: list, at: Access) -> Any:
+def atomic(kind: op.Op, target: Any, values: list, at: access.Access) -> Any:
     """Performs an atomic operation in each lane, and returns the previous values of the entries.
     Derivatives hold where no index occurs twice."""
     differentiable = _differentiable(target, values)
@@ -147,7 +145,7 @@ def atomic(kind: op.Op, target: Any, values: list, at: Access) -> Any:
     value, written = values[-1], at
     if kind is op.scatter_cas:
         swapped = ir.apply(op.and_, at.mask, ir.apply(op.eq, old, nodes[0]))
-        written = Access(at.index, swapped, at.what)
+        written = access.Access(at.index, swapped, at.what)
     if recording():
         v = scatter_target.record(kind.name, target, value_of(value), written)
         return from_value(cls, Value(old, v))
@@ -158,7 +156,7 @@ def atomic(kind: op.Op, target: Any, values: list, at: Access) -> Any:
 
 def reduce_all(reduce: str, value: Any) -> Any:
     """Reduces all entries to one by `add`, `mul`, `min`, `max`, `and` or `or`."""
-    if value._var is None and value._node.op is not LITERAL:
+    if value._var is None and value._node.op is not ir.LITERAL:
         return wrap(type(value), access.reduce_all(reduce, value._node))
     return from_value(type(value), memory_rules.reduce(reduce, value_of(value)))
 
@@ -192,7 +190,7 @@ def compress(mask: Any, result: type) -> Any:
 def bounded(index: Any, active: Any, size: int, what: str) -> tuple[Any, Any]:
     """Returns an unsigned index, and the mask of lanes where it is below `size`; others are
     reported."""
-    n, mask, _ = Access(index._node, active._node, what).bounds(size)
+    n, mask, _ = access.Access(index._node, active._node, what).bounds(size)
     if mask is access.ACTIVE:  # stands for the lanes of a kernel, and is no value to keep
         mask = access.ALWAYS
     cls = table.find(index._namespace, "leaf", n.dtype)
@@ -210,7 +208,7 @@ def reduce_rows(reduce: str, value: Any, rows: int, columns: int) -> Any:
         lane = wrap(index, ir.lane(value._node.size))
         place = lane // (rows * columns) * (rows * columns)
         place = place + lane % rows * columns + lane // rows % columns
-        return block_reduce(reduce, gather(value, Access(place._node)), rows)
+        return block_reduce(reduce, gather(value, access.Access(place._node)), rows)
     return wrap(type(value), collective.reduce_rows(reduce, value._node, rows, columns))
 
 
@@ -234,7 +232,7 @@ def sort(value: Any, descending: bool) -> Any:
     """Sorts all entries."""
     if value._var is not None:
         index = argsort(value, table.find(value._namespace, "leaf", dt.u32), descending)
-        return gather(value, Access(index._node))
+        return gather(value, access.Access(index._node))
     return wrap(type(value), collective.sort(value._node, descending))
 
 

@@ -4,12 +4,14 @@ values, labels, copies, exchange with other libraries.
 Importing this module adds them to `ArrayBase`.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
 from typing import Any, NoReturn
 
 from ..ad import graph as derivatives
+from ..jit import frames
 from ..jit.ir import label as labels
 from ..jit.ir.node import AFTER, BUFFER, LITERAL
 from ..jit.ir.scope import recording
@@ -281,8 +283,8 @@ def number_of_derivative(self: Any) -> int:
 def _swizzle(name: str) -> property:
     positions = index.positions(name)
     return property(
-        lambda self: index.swizzled(self, positions),
-        lambda self, value: index.setattr_swizzle(self, name, value),
+        frames.guard(lambda self: index.swizzled(self, positions)),
+        frames.guard(lambda self, value: index.setattr_swizzle(self, name, value)),
         doc=f"The components {name}.",
     )
 
@@ -323,6 +325,7 @@ def derive(cls: Any) -> None:
 _CONTENTS = frozenset(("_node", "_var", "_components", "_array", "_shape"))
 
 
+@frames.guard
 def get_attribute(self: Any, name: str) -> Any:
     """Reads several components at once: `v.xxyy`."""
     if name in _CONTENTS:
@@ -344,48 +347,101 @@ def _detached_copy(a: Any) -> Any:
     return made
 
 
-def install() -> None:
-    """Adds the members to `ArrayBase`."""
-    members: dict[str, Any] = {
-        "__init__": init,
-        "__meta__": "ArrayMeta[invalid]",
-        "__len__": length,
-        "__iter__": iterate,
-        "__contains__": contains,
-        "__bool__": truth,
-        "__repr__": lambda self: show.array_repr(self),
-        "__getitem__": index.getitem,
-        "__setitem__": index.setitem,
-        "__delitem__": delete,
-        "__init_subclass__": classmethod(derive),
-        "__copy__": lambda self: _detached_copy(self),
-        "__deepcopy__": lambda self, memo: _detached_copy(self),
-        "__array__": interop.to_array,
-        "__dlpack__": interop.dlpack,
-        "__dlpack_device__": interop.dlpack_device,
-        "__getstate__": interop.get_state,
-        "__setstate__": interop.set_state,
-        "numpy": interop.to_numpy,
-        "to_numpy": interop.to_numpy,
-        "torch": interop.to_torch,
-        "jax": interop.to_jax,
-        "memview": interop.to_memoryview,
-        "item": item,
-        "state": property(state),
-        "ndim": property(ndim),
-        "shape": property(shape),
-        "array": property(array),
-        "label": property(get_label, set_label),
-        "index": property(number_of),
-        "index_ad": property(number_of_derivative),
-        "T": property(transposed),
-        "mT": property(matrix_transposed),
-    }
-    members |= {name: _absent(name) for name in "xyzw"}
-    members |= {name: _part(name) for name in ("real", "imag")}
-    for name, member in members.items():
-        setattr(ArrayBase, name, member)
-    table.finishers.append(add_swizzles)
+# Arrays of one entry as numbers of Python: conversion, rounding, formatting. An addition: the
+# reference has none of these methods.
+
+_INSTEAD = (
+    "Use x[i] for an entry, dr.sum(), dr.mean() and the like for one number, and .numpy() for all "
+    "of them."
+)
 
 
-install()
+def _entry(a: Any, method: str, instead: str = _INSTEAD) -> Any:
+    """Returns the only entry of an array, for a method.
+
+    Raises:
+        TypeError: it has another number of entries, or components.
+    """
+    if not is_single(a):
+        raise TypeError(
+            f"{type_label(a)}.{method}(): only an array of one entry is a number, and the shape of "
+            f"this one is {a.shape}. {instead}"
+        )
+    return item(a)
+
+
+def _converted(method: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda self: convert(_entry(self, method))
+
+
+def _rounded(self: Any, ndigits: int | None = None) -> Any:
+    return round(_entry(self, "__round__", "Use dr.round()."), ndigits)
+
+
+def _format(self: Any, spec: str) -> str:
+    if not spec:
+        return str(self)
+    instead = f"Use '.numpy()', dr.format(), or a list of parts such as f'{{x[0]:{spec}}}'."
+    return format(_entry(self, "__format__", instead), spec)
+
+
+def _complex(self: Any) -> complex:
+    if self.__meta__.kind == "complex":
+        return complex(float(self.real), float(self.imag))
+    return complex(_entry(self, "__complex__"))
+
+
+def _add_index(cls: Any) -> None:
+    """Lets arrays of integers be indices of Python's sequences and bounds of `range`."""
+    if cls._usable and cls._dtype.is_int and cls._kind != "nested":
+        cls.__index__ = frames.guard(_converted("__index__", int))
+
+
+_MEMBERS: dict[str, Any] = {
+    "__init__": init,
+    "__meta__": "ArrayMeta[invalid]",
+    "__len__": length,
+    "__iter__": iterate,
+    "__contains__": contains,
+    "__bool__": truth,
+    "__repr__": lambda self: show.array_repr(self),
+    "__getitem__": index.getitem,
+    "__setitem__": index.setitem,
+    "__delitem__": delete,
+    "__init_subclass__": classmethod(derive),
+    "__copy__": lambda self: _detached_copy(self),
+    "__deepcopy__": lambda self, memo: _detached_copy(self),
+    "__array__": interop.to_array,
+    "__dlpack__": interop.dlpack,
+    "__dlpack_device__": interop.dlpack_device,
+    "__getstate__": interop.get_state,
+    "__setstate__": interop.set_state,
+    "numpy": interop.to_numpy,
+    "to_numpy": interop.to_numpy,
+    "torch": interop.to_torch,
+    "jax": interop.to_jax,
+    "memview": interop.to_memoryview,
+    "item": item,
+    "state": property(state),
+    "ndim": property(ndim),
+    "shape": property(shape),
+    "array": property(array),
+    "label": property(get_label, set_label),
+    "index": property(number_of),
+    "index_ad": property(number_of_derivative),
+    "T": property(transposed),
+    "mT": property(matrix_transposed),
+    "__float__": _converted("__float__", float),
+    "__int__": _converted("__int__", int),
+    "__trunc__": _converted("__trunc__", math.trunc),
+    "__floor__": _converted("__floor__", math.floor),
+    "__ceil__": _converted("__ceil__", math.ceil),
+    "__round__": _rounded,
+    "__format__": _format,
+    "__complex__": _complex,
+}
+_MEMBERS |= {name: _absent(name) for name in "xyzw"}
+_MEMBERS |= {name: _part(name) for name in ("real", "imag")}
+for _name, _member in _MEMBERS.items():
+    setattr(ArrayBase, _name, _member)
+table.finishers += (add_swizzles, _add_index)

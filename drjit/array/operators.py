@@ -6,6 +6,7 @@ division by 0 returns 0. Importing this module adds the operators to `ArrayBase`
 the common cases.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from ..jit.lazy import np
 from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, in_place, type_label
 from .elementwise import UnsupportedError, elementwise, promoted
-from .inline import RECORDERS
+from .inline import RECORDERS, nothing
 from .promote import Incompatible, expr_t, number_type, operand
 
 _PRODUCTS = {ops.mul: special.product, ops.div: special.quotient}
@@ -56,15 +57,30 @@ def _apply(op_: ops.Op, a: Any, symbol: str, b: Any) -> Any:
         raise type(problem)(f"{_method(a, op_)}: {text}") from problem.__cause__
 
 
+def _of_tensors(op_: ops.Op) -> Callable:
+    """Returns the operation on tensors of a class and one shape, or on a tensor and a number: None
+    for others, and for element types that do not support it."""
+    combine, recorders = getattr(operator, f"__{op_.method}__"), RECORDERS[op_]
+
+    def combined(cls: Any, a: Any, b: Any) -> Any:
+        record = recorders[cls]
+        if type(a) is type(b) and a._shape == b._shape and record is not nothing:
+            result = cls.Mask if op_.result == "mask" else cls
+            return tensor.wrap(result, combine(a._array, b._array), a._shape)
+        return record(a, b)
+
+    return combined
+
+
 def _arithmetic(op_: ops.Op, reflected: bool) -> Callable:
-    symbol, recorders = op_.symbol, RECORDERS[op_]
+    symbol, of_tensors = op_.symbol, _of_tensors(op_)
     products = _PRODUCTS.get(op_)
 
     def method(self: Any, other: Any) -> Any:
         a, b = (other, self) if reflected else (self, other)
         if not reflected and self._kind == "leaf" and getattr(other, "_kind", "") == "nested":
             return NotImplemented  # whose reflected operator goes through its components
-        if self._kind == "tensor" and (result := recorders[type(self)](a, b)) is not None:
+        if self._kind == "tensor" and (result := of_tensors(type(self), a, b)) is not None:
             return result
         if products is not None and (special.is_special(a) or special.is_special(b)):
             try:
@@ -118,11 +134,11 @@ def _is_mask(a: Any) -> bool:
 
 
 def _comparison(op_: ops.Op) -> Callable:
-    symbol, recorders = op_.symbol, RECORDERS[op_]
+    symbol, of_tensors = op_.symbol, _of_tensors(op_)
     ordered = op_ is not ops.eq and op_ is not ops.ne
 
     def method(self: Any, other: Any) -> Any:
-        if self._kind == "tensor" and (result := recorders[type(self)](self, other)) is not None:
+        if self._kind == "tensor" and (result := of_tensors(type(self), self, other)) is not None:
             return result
         if ordered and (special.is_special(self) or special.is_special(other)):
             raise RuntimeError(
@@ -195,11 +211,8 @@ def power(a: Any, b: Any) -> Any:
 def _integer(b: Any) -> int | None:
     """Returns the exponent, if it is a number with an integer value."""
     number = number_type(type(b))
-    if number in (bool, int):
-        return int(b)
-    if number is float and float(b).is_integer():
-        return int(b)
-    return None
+    whole = number in (bool, int) or (number is float and float(b).is_integer())
+    return int(b) if whole else None
 
 
 def _integer_power(a: Any, exponent: int) -> Any:
@@ -299,28 +312,22 @@ matmul: dict[str, Callable[[Any, Any], Any]] = {}
 """The matrix product of tensors, under the key `tensor`; set by the module that implements it."""
 
 
-def install() -> None:
-    """Adds the operators to `ArrayBase`."""
-    methods: dict[str, Callable] = {"__pow__": _pow, "__rpow__": _rpow}
-    methods["__ipow__"] = in_place("pow")
-    for o in ops.ARITHMETIC:
-        methods[f"__{o.method}__"] = _arithmetic(o, False)
-        methods[f"__r{o.method}__"] = _arithmetic(o, True)
-        methods[f"__i{o.method}__"] = in_place(o.method)
-    for o in ops.COMPARISONS:
-        methods[f"__{o.method}__"] = _comparison(o)
-    for o in ops.UNARY:
-        methods[f"__{o.method}__"] = _unary(o)
-    methods["__pos__"] = lambda self: self
-    methods["__matmul__"] = _matmul_of_operator
-    methods["__rmatmul__"] = lambda self, other: _matmul(other, self)
-    methods["__imatmul__"] = in_place("matmul")
-    for name, function in methods.items():
-        function.__name__ = name
-        function.__qualname__ = f"ArrayBase.{name}"
-        setattr(ArrayBase, name, function)
-    ArrayBase.__hash__ = object.__hash__
-
-
-install()
+_METHODS: dict[str, Callable] = {
+    "__pos__": lambda self: self,
+    "__pow__": _pow,
+    "__rpow__": _rpow,
+    "__matmul__": _matmul_of_operator,
+    "__rmatmul__": lambda self, other: _matmul(other, self),
+}
+_METHODS |= {f"__{o.method}__": _arithmetic(o, False) for o in ops.ARITHMETIC}
+_METHODS |= {f"__r{o.method}__": _arithmetic(o, True) for o in ops.ARITHMETIC}
+_METHODS |= {f"__{o.method}__": _comparison(o) for o in ops.COMPARISONS}
+_METHODS |= {f"__{o.method}__": _unary(o) for o in ops.UNARY}
+for _name in ("pow", "matmul", *[o.method for o in ops.ARITHMETIC]):
+    _METHODS[f"__i{_name}__"] = in_place(_name)
+for _name, _function in _METHODS.items():
+    _function.__name__ = _name
+    _function.__qualname__ = f"ArrayBase.{_name}"
+    setattr(ArrayBase, _name, _function)
+ArrayBase.__hash__ = object.__hash__
 substitutes.rooms["drjit.array.native_operators"] = 1 << 12

@@ -7,17 +7,17 @@ become traced; combined with differentiable types, those become differentiable.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from ..jit.ir import dtype as dt
 from ..jit.lazy import np
 from . import leaf, signatures, table
-from .base import ArrayBase, IncompatibleError, OperandError, listed, type_label
+from .base import ArrayBase, IncompatibleError, OperandError, listed, nested, type_label
 from .meta import BACKENDS, DYNAMIC, SPECIAL
 
 _RANK = {"scalar": 0, "llvm": 1, "llvm.ad": 2, "cuda": 1, "cuda.ad": 2}
-_expr: dict[tuple, Any] = {}
-_plain: dict[tuple, Any] = {}  # the same for arguments that need no conversion to operands
+_plain: dict[tuple, Any] = {}  # common classes of arguments that need no conversion to operands
 _NUMBERS = (bool, int, float)
 
 _WIDER = {dt.i16: dt.i32, dt.u16: dt.u32}  # for element types without array types
@@ -39,19 +39,13 @@ def number_type(cls: type) -> Any:
     return None
 
 
+@cache
 def join(types: tuple) -> Any:
     """Returns the common class of array and number types.
 
     Raises:
         RuntimeError: there is none.
     """
-    found = _expr.get(types)
-    if found is None:
-        found = _expr[types] = _join(types)
-    return found
-
-
-def _join(types: tuple) -> Any:
     metas = [cls.__meta__ for cls in types if issubclass(cls, ArrayBase)]
     numbers = [number_type(cls) for cls in types if not issubclass(cls, ArrayBase)]
     if None in numbers:
@@ -193,7 +187,7 @@ def _numpy_type(arg: np.ndarray, arrays: list) -> type:
     namespace = max((a._namespace for a in arrays), key=lambda n: _RANK[n], default="scalar")
     if namespace == "scalar" and arrays:
         try:
-            return table.like(type(arrays[0]), dtype)
+            return table.related(type(arrays[0]), dtype=dtype)
         except RuntimeError:  # a matrix, whose entries are floating point numbers
             pass
     return table.find(namespace, "leaf", dtype)
@@ -276,8 +270,6 @@ def expr_t(*args: Any) -> Any:
         return None
     if given.count(given[0]) == len(given):
         return given[0]
-    if given in _expr:  # which has arrays and numbers only
-        return _expr[given]
     arrays = [a for a in args if issubclass(a if isinstance(a, type) else type(a), ArrayBase)]
     types: tuple = ()
     try:
@@ -350,7 +342,5 @@ def _emptied(value: Any) -> Any:
     if value._kind == "leaf":
         return leaf.resize(value, 0)
     if value._kind == "nested":
-        made = leaf.new(type(value))
-        made._components = [*map(_emptied, value._components)]
-        return made
+        return nested(type(value), map(_emptied, value._components))
     return value

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..ad.algebra import element_recorder
 from ..ad.graph import Var, append, scopes, taped
+from ..jit import frames
 from ..jit.ir import node
 from ..jit.ir import op as ops
 from ..jit.ir.node import LITERAL, Node, serials
@@ -43,7 +44,7 @@ def recorder(form: Callable, op_: ops.Op, cls: Any, result: Any, general: Callab
     return _expanded(form, cls._diff)(Operation(op_, cls, result, general))
 
 
-_expanded = cache(lambda form, diff: expanded(form, diff=diff))
+_expanded = cache(lambda form, diff: frames.guard_inner(expanded(form, diff=diff)))
 
 
 @cache

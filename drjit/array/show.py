@@ -4,6 +4,7 @@ Only the entries shown are read. Lanes come first: an array of 3D vectors is pri
 vector, although it is stored component by component.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import prod
@@ -11,7 +12,9 @@ from typing import Any
 
 from ..jit.ir import dtype as dt
 from ..jit.ir.node import Node
-from ..jit.run import launch, schedule
+from ..jit.ir.scope import recording
+from ..jit.run import launch, schedule, stages
+from ..jit.text.structure import is_open
 from .base import ArrayBase, listed, type_label
 
 LIMIT = 20
@@ -31,7 +34,12 @@ def array_repr(value: Any, limit: int = LIMIT) -> str:
     (never, if negative).
 
     Evaluates the array.
+
+    Raises:
+        RuntimeError: it is a value of a loop, branch or call that is being recorded.
     """
+    if recording() and value.__meta__.is_jit and any(is_open(a._node) for a in _leaves(value)):
+        raise stages.symbolic(_name_of(value))
     if value._kind == "tensor":
         return _text(value._shape, _flat_cell(value._array, value._shape), 0, limit)
     shape = component_shape(value)
@@ -41,21 +49,16 @@ def array_repr(value: Any, limit: int = LIMIT) -> str:
     units = _UNITS.get(meta.kind)
     leaves, places = list(inner(value)), product(*map(range, shape))
     text = _entry_text(value._dtype)
-    if not meta.is_jit:
-        numbers = dict(zip(places, leaves, strict=True))
-
-        def cell(index: tuple[int, ...]) -> str:
-            return text(numbers[index])
-
-    else:
+    if meta.is_jit:
         lanes = common_width(leaves)
         if lanes is None:
             return "[ragged array]"
         shape = (lanes, *shape)
-        readers = dict(zip(places, map(reader, evaluated(leaves)), strict=True))
+        leaves = [*map(reader, evaluated(leaves))]
+    parts = dict(zip(places, leaves, strict=True))
 
-        def cell(index: tuple[int, ...]) -> str:
-            return text(readers[index[1:]](index[0]))
+    def cell(index: tuple[int, ...]) -> str:
+        return text(parts[index[1:]](index[0]) if meta.is_jit else parts[index])
 
     if units is None:
         return _text(shape, cell, 0, limit)
@@ -64,6 +67,18 @@ def array_repr(value: Any, limit: int = LIMIT) -> str:
         return _sum_text([cell((*index, k)) for k in range(len(units))], units)
 
     return _text(shape[:-1], number, 0, limit, ",\n ")
+
+
+def _leaves(value: Any) -> list[Any]:
+    return [value._array] if value._kind == "tensor" else list(inner(value))
+
+
+def _name_of(value: Any) -> str:
+    """Returns the name by which the program that prints an array refers to it."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("drjit."):
+        frame = frame.f_back
+    return next((name for name, v in frame.f_locals.items() if v is value), "x")
 
 
 def ragged(value: Any, what: str) -> RuntimeError:
@@ -145,10 +160,8 @@ def evaluated(leaves: Sequence[Any]) -> list[Node]:
 def _flat_cell(array: Any, shape: tuple[int, ...]) -> Cell:
     """Returns the cell function of a tensor: entries of its flat array in row-major order."""
     text = _entry_text(array._dtype)
-    if array._kind == "leaf":
-        read = reader(evaluated([array])[0])
-    else:
-        read = array._components.__getitem__
+    is_leaf = array._kind == "leaf"
+    read = reader(evaluated([array])[0]) if is_leaf else array._components.__getitem__
     strides = [prod(shape[k + 1 :]) for k in range(len(shape))]
     return lambda index: text(read(sum(i * s for i, s in zip(index, strides, strict=True))))
 
@@ -184,18 +197,11 @@ def _text(
     if not shape:
         return cell(index)
     n, *rest = shape
-    if len(shape) > 1 or separator:
-        between = ",\n" + " " * (depth + 1)
-    else:
-        between = ", "
-    if n > max(limit, 2 * _EDGE) and limit >= 0:
-        shown: list[int | None] = [*range(_EDGE), None, *range(n - _EDGE, n)]
-    else:
-        shown = list(range(n))
-    entries = []
-    for i in shown:
-        if i is None:
-            entries.append(f".. {n - 2 * _EDGE} skipped ..")
-        else:
-            entries.append(_text(tuple(rest), cell, depth + 1, limit, separator, (*index, i)))
+    between = ",\n" + " " * (depth + 1) if len(shape) > 1 or separator else ", "
+    whole = limit < 0 or n <= max(limit, 2 * _EDGE)
+    shown = [*range(n)] if whole else [*range(_EDGE), *range(n - _EDGE, n)]
+    places = [(*index, i) for i in shown]
+    entries = [_text(tuple(rest), cell, depth + 1, limit, separator, at) for at in places]
+    if not whole:
+        entries.insert(_EDGE, f".. {n - len(shown)} skipped ..")
     return "[" + between.join(entries) + "]"

@@ -5,11 +5,15 @@ on first use.
 namespace modules.
 """
 
+import sys
 import threading
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import Any, NoReturn
 
-from ..jit import collector, device, locks
+from ..jit import collector, device, frames, locks
 from ..jit.backend import JitBackend
 from ..jit.ir import dtype as dt
 from . import inline, recorders
@@ -111,12 +115,12 @@ def find(namespace: str, kind: str, dtype: dt.DType, dims: tuple[int, ...] = ())
     return build(namespace, name)
 
 
-def like(
-    cls: Any, dtype: dt.DType | None = None, kind: str | None = None, namespace: str | None = None
-) -> Any:
-    """Returns the class that differs from `cls` in element type, kind or namespace."""
-    meta = cls.__meta__
-    return find(namespace or meta.namespace, kind or meta.kind, dtype or meta.dtype, meta.dims)
+@cache
+def related(cls: Any, **changes: Any) -> Any:
+    """Returns the class whose descriptor differs from that of `cls` in the given fields: `dtype`,
+    `kind`, `dims`, `namespace`."""
+    fields = {name: getattr(cls.__meta__, name) for name in ("namespace", "kind", "dtype", "dims")}
+    return find(**(fields | changes))
 
 
 def build(namespace: str, name: str) -> type:
@@ -176,7 +180,7 @@ def _build(namespace: str, name: str) -> type:
     if is_leaf and not cls._usable:
         cls._node = _Unavailable()
     cls._leaf = cls if is_leaf else find(namespace, "leaf", dtype)
-    cls.Mask = _mask(meta)
+    cls.Mask = find(namespace, kind if is_leaf or is_tensor else "vector", dt.mask, dims)
     if is_leaf:
         cls.Value, cls.Array = python_type(dtype), cls
         methods = inline.leaf_operators(cls, cls.Mask, ArrayBase)
@@ -252,11 +256,6 @@ def missing_cuda(what: str) -> NoReturn:
     )
 
 
-def _mask(meta: ArrayMeta) -> Any:
-    kind = meta.kind if meta.kind in ("leaf", "tensor") else "vector"
-    return find(meta.namespace, kind, dt.mask, meta.dims)
-
-
 def names(namespace: str) -> list[str]:
     """Returns all names available in a namespace."""
     found = {*SPECS, *ALIASES, *extras}
@@ -277,3 +276,72 @@ def attribute(namespace: str, name: str) -> Any:
     if name in extras:
         return extras[name](namespace)
     raise AttributeError(f"module 'drjit.{namespace}' has no type {name!r}")
+
+
+# The modules that contain the types, such as `drjit.llvm`. A type is added to its module on first
+# use, and all of them are when the module's entries are listed, as by `vars`: importing the modules
+# builds no class.
+
+_chosen = ""
+_stored: Any = vars(ModuleType)["__dict__"]
+
+
+def chosen() -> str:
+    """Returns the namespace behind `drjit.auto`: the one that was chosen, or else `cuda` if there
+    is a GPU, or else `llvm`."""
+    if not _chosen:
+        choose("llvm" if device.find(JitBackend.CUDA) is None else "cuda")
+    return _chosen
+
+
+def choose(namespace: str) -> None:
+    """Sets the namespace behind `drjit.auto`."""
+    global _chosen
+    _chosen = namespace
+    for module in (sys.modules["drjit.auto"], sys.modules["drjit.auto.ad"]):
+        for name in names(""):
+            _entries(module).pop(name, None)
+
+
+def _entries(module: ModuleType) -> dict[str, Any]:
+    return _stored.__get__(module)
+
+
+def _source(module: str) -> str:
+    """Returns the namespace whose types a module contains; differentiable types only if there are
+    any."""
+    found = module.removeprefix("drjit.")
+    if found.startswith("auto"):
+        found = found.replace("auto", chosen())
+    return "scalar" if found == "scalar.ad" else found
+
+
+class _Namespace(ModuleType):
+    """A module of types."""
+
+    @property
+    def __dict__(self) -> dict[str, Any]:
+        entries = _entries(self)
+        for name in names(_source(self.__name__)):
+            if name not in entries:
+                getattr(self, name)
+        return entries
+
+    def __reduce__(self) -> Any:
+        """Functions that refer to it can be sent to other processes."""
+        return import_module, (self.__name__,)
+
+
+def serve(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Turns a module that is being imported into a namespace of types: returns its `__getattr__`
+    and `__dir__`."""
+    made = sys.modules[module]
+    made.__class__ = _Namespace
+    entries = _entries(made)
+
+    @frames.guard
+    def get(name: str) -> Any:
+        found = entries[name] = attribute(_source(module), name)
+        return found
+
+    return get, lambda: sorted({*entries, *names(_source(module))})

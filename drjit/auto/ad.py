@@ -2,6 +2,6 @@
 which has none, these are the plain types.
 """
 
-from ..array import namespace as _namespace
+from ..array import table as _table
 
-__getattr__, __dir__ = _namespace.serve(__name__)
+__getattr__, __dir__ = _table.serve(__name__)

@@ -2,7 +2,7 @@
 counterparts.
 """
 
-from ..array import namespace as _namespace
+from ..array import table as _table
 from . import ad as ad
 from .graphics import (  # noqa: F401
     GLInterop,
@@ -16,4 +16,4 @@ from .graphics import (  # noqa: F401
     unregister_cuda_resource,
 )
 
-__getattr__, __dir__ = _namespace.serve(__name__)
+__getattr__, __dir__ = _table.serve(__name__)

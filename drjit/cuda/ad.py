@@ -1,6 +1,6 @@
 """Differentiable arrays whose kernels run on an NVIDIA GPU."""
 
-from ..array import namespace as _namespace
+from ..array import table as _table
 from .graphics import green_context as green_context
 
-__getattr__, __dir__ = _namespace.serve(__name__)
+__getattr__, __dir__ = _table.serve(__name__)

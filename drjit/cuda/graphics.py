@@ -12,16 +12,17 @@ from ..jit.backend import JitBackend
 from ..jit.device import find
 
 _RESOURCE, _CONTEXT = b"CUgraphicsResource", b"CUcontext"
-_python = ctypes.pythonapi
-_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
-    ("PyCapsule_New", _python)
-)
-_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", _python)
-)
-_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", _python)
-)
+
+
+def _of_capsules(name: str, *types: Any) -> Any:
+    """Returns a function of Python's for capsules, given the types of its result and arguments."""
+    return ctypes.PYFUNCTYPE(*types)((f"PyCapsule_{name}", ctypes.pythonapi))
+
+
+_object, _address, _text = ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p
+_new = _of_capsules("New", _object, _address, _text, _address)
+_is_valid = _of_capsules("IsValid", ctypes.c_int, _object, _text)
+_pointer = _of_capsules("GetPointer", _address, _object, _text)
 
 
 def _gpu(what: str) -> Any:
@@ -29,14 +30,24 @@ def _gpu(what: str) -> Any:
     return find(JitBackend.CUDA) or missing_cuda(what)
 
 
-def _resource(capsule: Any, what: str) -> int:
-    """Returns the resource in a capsule."""
+def _interop(what: str) -> tuple[Any, Any]:
+    """Returns the device, and the module that exchanges memory with graphics systems."""
+    gpu = _gpu(what)
+    from ..jit.cuda import graphics
+
+    return gpu, graphics
+
+
+def _opened(capsule: Any, function: str) -> tuple[Any, Any, int]:
+    """Returns what `_interop` does, and the resource in a capsule."""
+    what = f"drjit.cuda.{function}()"
+    gpu, graphics = _interop(what)
     if not _is_valid(capsule, _RESOURCE):
         raise TypeError(
             f"{what}: expected what register_gl_buffer() or register_gl_texture() returned, got "
             f"{type_label(capsule)}"
         )
-    return _pointer(capsule, _RESOURCE) or 0
+    return gpu, graphics, _pointer(capsule, _RESOURCE) or 0
 
 
 class GLInterop:
@@ -238,31 +249,14 @@ def _registered(number: Any, texture: bool, what: str, discard: bool = False) ->
     return graphics.register(gpu, number, texture, discard, what)
 
 
-def _interop(what: str) -> tuple[Any, Any]:
-    """Returns the device, and the module that exchanges memory with graphics systems."""
-    gpu = _gpu(what)
-    from ..jit.cuda import graphics
-
-    return gpu, graphics
-
-
 def unregister_cuda_resource(cuda_resource: Any) -> None:
     """Unregisters a CUDA resource.
 
     Raises:
         RuntimeError: the CUDA backend is not available.
     """
-    what = "drjit.cuda.unregister_cuda_resource()"
-    gpu, graphics = _interop(what)
-    graphics.unregister(gpu, _resource(cuda_resource, what))
-
-
-def _mapped(cuda_resource: Any, what: str) -> tuple[Any, Any, int]:
-    """Maps a resource; returns it with what `_interop` does."""
-    gpu, graphics = _interop(what)
-    resource = _resource(cuda_resource, what)
-    graphics.map_resource(gpu, resource)
-    return gpu, graphics, resource
+    gpu, graphics, resource = _opened(cuda_resource, "unregister_cuda_resource")
+    graphics.unregister(gpu, resource)
 
 
 def map_graphics_resource_ptr(cuda_resource: Any) -> tuple[int, int]:
@@ -271,8 +265,8 @@ def map_graphics_resource_ptr(cuda_resource: Any) -> tuple[int, int]:
     Raises:
         RuntimeError: the CUDA backend is not available.
     """
-    what = "drjit.cuda.map_graphics_resource_ptr()"
-    gpu, graphics, resource = _mapped(cuda_resource, what)
+    gpu, graphics, resource = _opened(cuda_resource, "map_graphics_resource_ptr")
+    graphics.map_resource(gpu, resource)
     return graphics.pointer(gpu, resource)
 
 
@@ -282,8 +276,8 @@ def map_graphics_resource_array(cuda_resource: Any, mip_level: int = 0) -> int:
     Raises:
         RuntimeError: the CUDA backend is not available.
     """
-    what = "drjit.cuda.map_graphics_resource_array()"
-    gpu, graphics, resource = _mapped(cuda_resource, what)
+    gpu, graphics, resource = _opened(cuda_resource, "map_graphics_resource_array")
+    graphics.map_resource(gpu, resource)
     return graphics.array(gpu, resource, mip_level)
 
 
@@ -293,9 +287,8 @@ def unmap_graphics_resource(cuda_resource: Any) -> None:
     Raises:
         RuntimeError: the CUDA backend is not available.
     """
-    what = "drjit.cuda.unmap_graphics_resource()"
-    gpu, graphics = _interop(what)
-    graphics.unmap_resource(gpu, _resource(cuda_resource, what))
+    gpu, graphics, resource = _opened(cuda_resource, "unmap_graphics_resource")
+    graphics.unmap_resource(gpu, resource)
 
 
 def memcpy_2d_to_array_async(

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..array import leaf, pytree, tree
 from ..array.base import ArrayBase, type_label
-from ..array.tree import Tree
 from ..function import evaluation
 from ..function.ad.custom import CustomOp, custom
 from ..function.ad.grad import grad_enabled
@@ -199,7 +198,7 @@ def run(operation: str, arrays: list, option: Any) -> list:
 
 def _apply(operation: str, value: Any, option: Any) -> Any:
     what = f"drjit.distributed.{operation}()"
-    parts = Tree((value,))
+    parts = tree.Tree((value,))
     _check(what, parts, option)
     engine = current()
     leaves, n = list(parts.leaves), engine.size
@@ -236,7 +235,7 @@ def _apply(operation: str, value: Any, option: Any) -> Any:
     return parts.put_together(found, make)[0]
 
 
-def _shapes(parts: Tree) -> list[tuple[int, ...]]:
+def _shapes(parts: tree.Tree) -> list[tuple[int, ...]]:
     """Returns the shapes of tensors."""
     return [v._shape for v in parts.objects if isinstance(v, ArrayBase) and v._kind == "tensor"]
 
@@ -252,7 +251,7 @@ def _even(value: Any) -> list:
     return found
 
 
-def _check(what: str, parts: Tree, option: Any) -> None:
+def _check(what: str, parts: tree.Tree, option: Any) -> None:
     for k in parts.others:
         v = parts.objects[k]
         if isinstance(v, (int, float, complex, np.ndarray, np.generic, ArrayBase)):
@@ -271,7 +270,7 @@ def _check(what: str, parts: Tree, option: Any) -> None:
             raise TypeError(f"{what}: ReduceOp.{option.name} does not apply to {type_label(a)}")
 
 
-def agree(what: str, parts: Tree, option: Any) -> None:
+def agree(what: str, parts: tree.Tree, option: Any) -> None:
     """Checks that all processes carry out the same operation on arguments of the same structure, by
     33 bytes from each. One that knew it already could not tell that others do not.
 

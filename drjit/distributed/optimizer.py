@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, ClassVar
 
@@ -182,15 +183,13 @@ class Averages:
         """Sends the gradients of the next buckets, which are evaluated together."""
         _gradients([a for bucket in buckets for a in bucket.parameters])
         if buckets and step.early is None:
-            step.early = self._announce(step.layout(), not here, here)
+            # Checks that all processes send the same, and finds out whether one does so early.
+            what, engine = "drjit.distributed.DataParallel.step()", self._sender.engine
+            same = partial(collective.check_same, engine, what, step.layout(), not here)
+            step.early = self._sender.send(same, here)
         for bucket in buckets:
             step.started += 1
             bucket.future = self._send(bucket, here)
-
-    def _announce(self, layout: str, early: bool, here: bool) -> Future:
-        """Checks that all processes send the same, and finds out whether one does so early."""
-        what, engine = "drjit.distributed.DataParallel.step()", self._sender.engine
-        return self._sender.send(lambda: collective.check_same(engine, what, layout, early), here)
 
     def _send(self, bucket: Bucket, here: bool) -> Future:
         gradients, engine = _gradients(bucket.parameters), self._sender.engine
@@ -228,13 +227,8 @@ class Averages:
 
     def _send_again(self, step: GradientStep) -> None:
         """Sends gradients that some process has accumulated or changed after they were sent."""
-        engine = self._sender.engine
         own = np.array([not b.is_current for b in step.buckets], np.uint8)
-
-        def job() -> Any:
-            return engine.reduce("all_reduce", engine.from_numpy(own), ReduceOp.Max)()
-
-        old = np.asarray(self._sender.send(job, here=True).result())
+        old = self._exchanged("all_reduce", own, ReduceOp.Max)
         for bucket, is_old in zip(step.buckets, old, strict=True):
             if is_old:
                 bucket.future = self._send(bucket, here=True)
@@ -243,14 +237,17 @@ class Averages:
         """Finds out, once, in which order gradients are complete."""
         if self._order is not None:
             return
-        engine, numbers = self._sender.engine, {v: k for k, v in enumerate(step.variables)}
+        numbers = {v: k for k, v in enumerate(step.variables)}
         rest = [k for v, k in reversed(numbers.items()) if v not in step.completed]
         own = np.array([*dict.fromkeys(numbers[v] for v in step.completed), *rest], np.int64)
+        self._order = self._exchanged("broadcast", own, 0).tolist()
 
-        def job() -> Any:
-            return engine.start("broadcast", engine.from_numpy(own), 0)()
-
-        self._order = np.asarray(self._sender.send(job, here=True).result()).tolist()
+    def _exchanged(self, operation: str, own: np.ndarray, option: Any) -> np.ndarray:
+        """Returns the result of an operation on numbers of all processes."""
+        engine = self._sender.engine
+        start = engine.reduce if operation == "all_reduce" else engine.start
+        job = self._sender.send(lambda: start(operation, engine.from_numpy(own), option)(), True)
+        return np.asarray(job.result())
 
 
 def _finished(n: Node) -> np.ndarray:

@@ -8,15 +8,18 @@ from functools import cache
 from math import prod
 from typing import Any, TypeVar
 
-from ..array import leaf, leaf_access, show, table
+from ..array import leaf, leaf_access, show
 from ..array.base import ArrayBase
+from ..array.base import nested as nested
 from ..array.base import type_label as label
 from ..array.interop import host_array, is_foreign_array
 from ..array.leaf import unwritten as unwritten
 from ..array.meta import DYNAMIC
 from ..array.show import common_width, component_shape, inner
 from ..array.show import is_array as is_array
+from ..array.table import related as related
 from ..array.tensor import wrap as tensor  # noqa: F401 - for the modules that import this one
+from ..jit import log
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
 from ..jit.ir.op import ReduceMode
@@ -24,14 +27,6 @@ from ..jit.lazy import np
 from ..jit.trace.access import ALWAYS, Access
 
 T = TypeVar("T", bound=Any)
-
-
-@cache
-def related(cls: type, **changes: Any) -> Any:
-    """Returns the class whose descriptor differs in the given fields: `dtype`, `kind`, `dims`,
-    `namespace`."""
-    fields = {name: getattr(cls.__meta__, name) for name in ("namespace", "kind", "dtype", "dims")}
-    return table.find(**(fields | changes))
 
 
 def with_dtype(cls: type, dtype: DType) -> type:
@@ -81,13 +76,6 @@ def is_flat(cls: type) -> bool:
         return True
     meta = cls.__meta__
     return meta.kind == "vector" and meta.dims == (DYNAMIC,) and not meta.is_jit
-
-
-def nested(cls: type, components: Sequence[Any]) -> Any:
-    """Returns a nested array with the given components."""
-    result = object.__new__(cls)
-    result._components = list(components)
-    return result
 
 
 def plain(value: Any) -> Any:
@@ -153,7 +141,8 @@ def even_leaves(value: Any, what: str) -> tuple[list[Any], int]:
 
 def index_leaf(index: Any, cls: type, what: str) -> Any:
     """Converts an index argument to a one-dimensional traced integer array in the namespace of
-    `cls`. Masks and floating point numbers are converted as by the class of the indices.
+    `cls`. Masks and floating point numbers are converted as by the class of the indices, with a
+    warning where this may drop fractions.
 
     Raises:
         TypeError: the index is not a number, array or sequence of integers.
@@ -162,11 +151,17 @@ def index_leaf(index: Any, cls: type, what: str) -> Any:
         if index._kind == "tensor":
             index = index._array
         if index._kind == "leaf":
-            return index if index._dtype.is_int else leaf.cast(flat_class(cls, dt.u32), index)
+            if index._dtype.is_int:
+                return index
+            if index._dtype.is_float:
+                _warn_of_fractions(index, cls, what)
+            return leaf.cast(flat_class(cls, dt.u32), index)
         if index.__meta__.is_jit or not is_flat(type(index)):
             raise _no_index(index, cls, what)
         index = index._components
     if isinstance(index, (bool, int, float, np.generic)):
+        if index != int(index):
+            _warn_of_fractions(index, cls, what)
         index = int(index)
         return leaf.literal(flat_class(cls, _index_dtype(index, index)), index)
     accepted = "biu"
@@ -186,6 +181,8 @@ def index_leaf(index: Any, cls: type, what: str) -> Any:
     if data.dtype.kind not in accepted:
         raise TypeError(f"{what}(): the index has elements of type {data.dtype}, not integers")
     if data.dtype.kind in "bf":
+        if data.dtype.kind == "f":
+            _warn_of_fractions(index, cls, what)
         data = data.astype(np.int64)
     low, high = (int(data.min()), int(data.max())) if data.size else (0, 0)
     return leaf.from_numpy(flat_class(cls, _index_dtype(low, high)), data, copy=True)
@@ -196,6 +193,13 @@ def _no_index(index: Any, cls: type, what: str) -> TypeError:
         f"{what}(): the index is of type {label(index)}; expected an integer, a sequence of "
         "integers, or a one-dimensional integer array such as "
         f"{label(flat_class(cls, dt.u32))}"
+    )
+
+
+def _warn_of_fractions(index: Any, cls: type, what: str) -> None:
+    log.warn(
+        f"{what}() with an index that is no integer: it is of type {label(index)}, and its "
+        f"fractions are dropped. Convert it, such as by {label(flat_class(cls, dt.u32))}(index)"
     )
 
 

@@ -59,7 +59,6 @@ def importable_name(function: Any) -> str | None:
         return None
 
 
-P = ParamSpec("P")
 T_co = TypeVar("T_co", covariant=True)
 Instance = TypeVar("Instance", contravariant=True)
 

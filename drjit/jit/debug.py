@@ -62,9 +62,11 @@ def _counting(lines: list[str]) -> Any:
         rounds[line] = rounds.get(line, 0) + 1
         if loop_limit and rounds[line] > loop_limit and "while" in lines[line - 1]:
             lanes = np.flatnonzero(np.atleast_1d(m))
+            above = [text for text in lines[: line - 1] if "#" in text]  # its condition is last
+            where = f" at {above[-1].partition('#')[2].strip()}" if above else ""
             raise RuntimeError(
-                f"a loop has run {loop_limit} rounds, and {len(lanes)} of {np.size(m)} lanes are "
-                f"still in it, such as lane {lanes[0]}: {lines[line - 1].strip()}\n"
+                f"the loop{where} has run {loop_limit} rounds, and {len(lanes)} of {np.size(m)} "
+                f"lanes are still in it, such as lane {lanes[0]}: {lines[line - 1].strip()}\n"
                 "(DRJIT_LOOP_LIMIT sets the limit, which holds in debug mode only.)"
             )
         return True

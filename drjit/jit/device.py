@@ -10,6 +10,7 @@ import ctypes
 import threading
 from _imp import source_hash  # type: ignore[attr-defined]
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -487,6 +488,65 @@ def raise_first(errors: Sequence[BaseException]) -> NoReturn:
     if others:
         error.add_note(f"{len(others)} more kernel launches reported an error.")
     raise error
+
+
+class Errors(deque[BaseException]):
+    """Errors of work that is complete, for a later call to raise."""
+
+    def check(self, check: Callable[[], BaseException | None]) -> None:
+        """Calls the check of work that is complete, and keeps its error."""
+        try:
+            error = check()
+        except Exception as raised:
+            error = raised
+        if error is not None:
+            self.append(error)
+
+    def forget(self, error: BaseException) -> bool:
+        """Drops an error that is raised elsewhere; returns whether it was there."""
+        try:
+            self.remove(error)
+        except ValueError:
+            return False
+        return True
+
+    def raise_first(self) -> None:
+        """Raises the first error, if there is one, and forgets all."""
+        if self:
+            errors = [*self]
+            self.clear()
+            raise_first(errors)
+
+    def warn(self) -> None:
+        """Logs errors that nobody has seen."""
+        for error in self:
+            log.log(log.LogLevel.Warn, "%s (nobody has used the result)", error)
+        self.clear()
+
+
+GRACE_SECONDS = 2.0
+"""How long an interrupted wait lets kernels run before it stops their loops."""
+STOP_WORD = 5
+"""The word of an error record that stops loops: see docs/kernel-language.md."""
+
+
+def give_up(
+    interrupt: KeyboardInterrupt, ends: Callable[[float], bool], stop: Callable[[], None]
+) -> None:
+    """After Ctrl-C, stops the loops of kernels that do not end by themselves soon, so that an
+    endless one does not block the process. `ends` waits for some seconds and returns whether all
+    have ended."""
+    try:
+        if ends(GRACE_SECONDS):
+            return
+    except KeyboardInterrupt:
+        pass  # the user does not want to wait any longer
+    stop()
+    interrupt.add_note(
+        "Loops of running kernels were stopped. Arrays that they were computing hold unfinished "
+        "values."
+    )
+    ends(GRACE_SECONDS)
 
 
 def size_class(nbytes: int) -> int:

@@ -57,6 +57,9 @@ class JitFlag(Named, enum.IntEnum):
     # Not in the reference: terminals and notebooks show how far compilations, recordings and
     # gradient checks are that take more than two seconds. Off with DRJIT_PROGRESS=0.
     Progress = 2147483648
+    # Not in the reference: tracebacks have the frames of this package, too. Also set by
+    # DRJIT_TRACEBACK=full.
+    FullTraceback = 4294967296
     Default = 26484606 | 33554432
     VCallRecord = 256
     VCallOptimize = 512
@@ -83,6 +86,13 @@ if progress not in PROGRESS:
     raise ValueError(f"DRJIT_PROGRESS={progress!r}: expected one of {', '.join(PROGRESS)}")
 if progress != "0":
     current |= JitFlag.Progress
+
+TRACEBACKS = ("short", "full")
+_traceback = os.environ.get("DRJIT_TRACEBACK") or "short"
+if _traceback not in TRACEBACKS:
+    raise ValueError(f"DRJIT_TRACEBACK={_traceback!r}: expected one of {', '.join(TRACEBACKS)}")
+if _traceback == "full":
+    current |= JitFlag.FullTraceback
 
 
 _switches: list[Callable[[bool], None]] = []

@@ -2,7 +2,7 @@
 counterparts.
 """
 
-from ..array import namespace as _namespace
+from ..array import table as _table
 from . import ad as ad
 
-__getattr__, __dir__ = _namespace.serve(__name__)
+__getattr__, __dir__ = _table.serve(__name__)

@@ -1,5 +1,5 @@
 """Differentiable arrays whose kernels run on the CPU."""
 
-from ..array import namespace as _namespace
+from ..array import table as _table
 
-__getattr__, __dir__ = _namespace.serve(__name__)
+__getattr__, __dir__ = _table.serve(__name__)

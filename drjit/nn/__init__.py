@@ -30,9 +30,11 @@ from .matrix import matvec as matvec
 from .matrix import unpack as unpack
 from .matrix import view as view
 from .module import Module as Module
+from .module import load as load
 from .module import pack as pack
-from .save import load as load
-from .save import save as save
+from .module import save as save
+from .regularization import Dropout as Dropout
+from .regularization import LayerNorm as LayerNorm
 
 TensorOrViewOrNone = _ArrayBase | MatrixView | None
 

@@ -19,7 +19,6 @@ from ..array.promote import Incompatible, check_range, convert, number_type
 from ..array.show import inner
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
-from ..jit.ir.op import Op
 
 T = TypeVar("T")
 if TYPE_CHECKING:
@@ -28,16 +27,6 @@ if TYPE_CHECKING:
     Flat = TypeVar("Flat", bound=Leaf[Any, Any, Any])
 else:  # a bound in words would be compiled
     Flat = TypeVar("Flat")
-
-_EMPTY = "drjit.nn.CoopVec(): cannot be empty, at least one array is needed"
-_NO_ARRAY = (
-    "drjit.nn.CoopVec(): at least one one-dimensional array is needed, which determines the type "
-    "of the features, such as in nn.CoopVec(Float16(1), 2)"
-)
-_INDEX = (
-    "drjit.nn.CoopVec has no indexing, as its features are not stored one by one. Unpack it into "
-    "arrays, as in 'x, y = v' or 'Array2f(v)', or go through all of them, as in 'for x in v'"
-)
 
 
 class CoopVec(KernelValue, Generic[T]):
@@ -105,7 +94,7 @@ class CoopVec(KernelValue, Generic[T]):
         for arg in args:
             _flatten(arg, parts)
         if not parts:
-            raise RuntimeError(_EMPTY)
+            raise RuntimeError("drjit.nn.CoopVec(): cannot be empty, at least one array is needed")
         self._type = cls = _feature_type(parts)
         what = "drjit.nn.CoopVec()"
         try:
@@ -136,7 +125,11 @@ class CoopVec(KernelValue, Generic[T]):
         return map(leaf.from_value, repeat(cls), found)
 
     def __getitem__(self, *_: object) -> NoReturn:
-        raise TypeError(_INDEX)
+        raise TypeError(
+            "drjit.nn.CoopVec has no indexing, as its features are not stored one by one. Unpack "
+            "it into arrays, as in 'x, y = v' or 'Array2f(v)', or go through all of them, as in "
+            "'for x in v'"
+        )
 
     __setitem__ = __getitem__
 
@@ -174,7 +167,7 @@ class CoopVec(KernelValue, Generic[T]):
             return Value(value._node, visible(value._var))
         return _broadcast(self._type, t, value, name)
 
-    def _elementwise(self, op_: Op, args: tuple, name: str) -> "CoopVec[Any]":
+    def _elementwise(self, op_: op.Op, args: tuple, name: str) -> "CoopVec[Any]":
         mask = op_.result == "second"
         vectors = [a for a in args[mask:] if isinstance(a, CoopVec)]
         first = vectors[0] if vectors else self._typed(args[mask:], name)
@@ -220,7 +213,7 @@ class CoopVec(KernelValue, Generic[T]):
         return leaf.from_value(self._type, first)
 
 
-def _recorder(op_: Op) -> Callable[..., CoopVec[Any] | None]:
+def _recorder(op_: op.Op) -> Callable[..., CoopVec[Any] | None]:
     """Returns the fast path of an operation for vectors of one floating point type, or for such
     vectors and numbers, which dominate in networks. It returns None for anything else, including
     errors, which the general path reports."""
@@ -270,7 +263,7 @@ def _recorder(op_: Op) -> Callable[..., CoopVec[Any] | None]:
     return recorded
 
 
-def _operator(op_: Op, reflected: bool, general: Any) -> Any:
+def _operator(op_: op.Op, reflected: bool, general: Any) -> Any:
     recorded = RECORDERS[op_][CoopVec]
 
     def unary(self: CoopVec[Any]) -> Any:
@@ -343,7 +336,10 @@ def _feature_type(parts: list[Any]) -> Any:
         return cls
     arrays = [p for p in parts if isinstance(p, ArrayBase)]
     if not arrays:
-        raise TypeError(_NO_ARRAY)
+        raise TypeError(
+            "drjit.nn.CoopVec(): at least one one-dimensional array is needed, which determines "
+            "the type of the features, such as in nn.CoopVec(Float16(1), 2)"
+        )
     cls = type(arrays[0])
     if cls._dtype.is_mask:
         raise TypeError(

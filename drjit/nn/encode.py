@@ -60,12 +60,9 @@ class Encoding(Module):
             raise ValueError(f"drjit.nn.{self!r}: an encoding of no octaves has no features")
         # Half precision has too few digits for phases.
         kind: Any = arg.type if isinstance(arg, CoopVec) else type(arg)
+        convert: Any = cast if isinstance(arg, CoopVec) else lambda values, cls: cls(values)
         if traits.is_half_v(kind):
-            single = traits.float32_array_t(kind)
-            if isinstance(arg, CoopVec):
-                found: Any = cast(self._encode(cast(arg, single)), kind)
-                return found
-            return kind(self._encode(single(arg)))
+            return convert(self._encode(convert(arg, traits.float32_array_t(kind))), kind)
         return self._encode(arg)
 
     def _channels(self, arg: Any) -> int:
@@ -240,11 +237,8 @@ class HashEncodingLayer(Module):
         the encoding's parameters.
         """
         features = self.encoding(arg)
-        return (
-            traits.tensor_t(type(features))(features)
-            if traits.is_tensor_v(arg)
-            else CoopVec(features)
-        )
+        kind: Any = traits.tensor_t(type(features)) if traits.is_tensor_v(arg) else CoopVec
+        return kind(features)
 
     @property
     def data(self) -> Any:

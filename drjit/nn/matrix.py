@@ -15,7 +15,6 @@ from ..function.ad.grad import grad
 from ..function.data.create import arange
 from ..function.data.memory import gather
 from ..jit.ir import dtype as dt
-from ..jit.ir.dtype import VarType
 from ..jit.trace.feature_vectors import Matrix, matrix
 from .coopvec import CoopVec, wrap
 
@@ -54,26 +53,22 @@ class MatrixView:
      [5, 6]]
     """
 
-    __slots__ = (
-        "_layout", "buffer", "dtype", "offset", "shape", "size", "stride",
-        "transpose",
-    )  # fmt: skip
-
     DRJIT_STRUCT = {  # noqa: RUF012
         "layout": str,
         "buffer": object,
-        "dtype": VarType,
+        "dtype": dt.VarType,
         "shape": tuple,
         "offset": int,
         "size": int,
         "stride": int,
         "transpose": bool,
     }
+    __slots__ = ("_layout", *[name for name in DRJIT_STRUCT if name != "layout"])
 
     def __init__(self) -> None:
         self._layout: LayoutName = "row_major"
         self.buffer: Any = None
-        self.dtype = VarType.Void
+        self.dtype = dt.VarType.Void
         self.shape, self.offset, self.size, self.stride = (0, 0), 0, 0, 0
         self.transpose = False
 

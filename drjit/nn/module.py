@@ -1,23 +1,29 @@
-"""`Module`, the base class of all layers: a mapping from dotted names to parameters; and packing.
+"""`Module`, the base class of layers: a mapping from dotted names to parameters; packing and files.
 
 A module finds its parameters by walking its fields and keeps no list of them. Packing moves arrays
 into one shared buffer, and each module into a buffer of its own: the fields then hold views of that
 buffer, which the mapping shows as a single entry.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from itertools import accumulate
+from math import prod
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, cast, overload
 
 from ..array import pytree
 from ..array.base import ArrayBase, type_label
 from ..array.derived import derived
-from ..array.pytree import CONTAINERS, opened, role
 from ..array.tree import set_contents
 from ..function.ad.grad import detach, enable_grad, grad_enabled
 from ..function.conversion import related
 from ..function.data.create import full
 from ..function.data.memory import gather
 from ..function.data.shape import concat
+from ..function.exchange import array_file
+from ..function.exchange.save import fitting, stored
+from ..function.exchange.save import values as contents_of
 from ..function.inspect.traits import is_float_v, is_tensor_v, shape
 from ..jit.lazy import np
 from ..random import Generator
@@ -49,6 +55,9 @@ class Module(MutableMapping[str, Any]):
     torch_names: ClassVar[dict[str, str]] = {}
     """The names that fields have in PyTorch, if they are others; of an empty one, the fields are
     those of the module itself."""
+
+    torch_vectors: ClassVar[tuple[str, ...]] = ("bias",)
+    """The fields that have one axis in PyTorch, as opposed to matrices with one column."""
 
     # A module is an object with state: two modules are equal only if they are identical.
     def __eq__(self, other: object) -> bool:
@@ -96,6 +105,23 @@ class Module(MutableMapping[str, Any]):
         preserve it."""
         return self, size
 
+    def train(self, mode: bool = True) -> Self:
+        """Sets the field `training` of all layers that behave differently while the network is
+        trained, such as `Dropout`, and returns the network.
+
+        >>> net = nn.Sequential(nn.Dropout(0.5))
+        >>> net.train(False).layers[0].training, net.train().layers[0].training
+        (False, True)
+        """
+        for module in _modules(self):
+            if hasattr(module, "training"):
+                module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Has all layers compute what they do after training: `train(False)`."""
+        return self.train(False)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
@@ -134,7 +160,7 @@ class Module(MutableMapping[str, Any]):
         """
         given = _as_dict(other, f"{module_name(self)}.update()") | kwargs
         current, buffers = self._parameters()
-        own = self._own(given)
+        own = {key: v for key, v in given.items() if str(key).startswith(self._path())}
         unknown = [key for key in own if key not in current]
         if unknown or (given and not own):
             raise KeyError(
@@ -159,15 +185,11 @@ class Module(MutableMapping[str, Any]):
         {'0.weight': (3, 2), '0.bias': (3,), '2.weight': (1, 3), '2.bias': (1,)}
         """
         found: dict[str, Any] = {}
-
-        def collect(name: str | None, value: Any) -> Any:
+        for name, value in self._arrays(prefix, torch=True):
             if name is not None:
                 flat, dims = _flat(name, value)
                 cls = related(type(flat), kind="tensor", dims=())
                 found[name] = detach(cls(flat, dims))
-            return value
-
-        _map(collect, self, prefix, torch=True)
         return found
 
     def load_state_dict(
@@ -192,42 +214,36 @@ class Module(MutableMapping[str, Any]):
         """
         where = f"{module_name(self)}.load_state_dict()"
         given = _as_dict(state_dict, where)
-        values: dict[str, Any] = {}
-        buffers: dict[int, tuple[Any, np.ndarray]] = {}
-
-        def convert(name: str | None, old: Any) -> Any:
-            if name is not None:
-                values[name] = None
-            if name is None or name not in given:
-                return old
-            values[name] = _loaded(where, name, old, given[name])
-            if isinstance(old, MatrixView):
-                if id(old.buffer) not in buffers:
-                    buffers[id(old.buffer)] = old.buffer, np.array(detach(old.buffer))
-                buffers[id(old.buffer)][1][_places(old)] = values[name]
-            return old
-
-        _map(convert, self, prefix, torch=True)
-        missing = [name for name in values if name not in given]
-        unexpected = [str(name) for name in given if name not in values]
+        own = {k: v for k, v in self._arrays(prefix, torch=True) if k is not None}
+        missing = [name for name in own if name not in given]
+        unexpected = [str(name) for name in given if name not in own]
         if strict and (missing or unexpected):
             lists = (("missing", missing), ("unexpected", unexpected))
             text = "; ".join(f"{kind}: {_listed(names)}" for kind, names in lists if names)
-            there = f"it has {_listed(values)}" if values else "it has none; see Module.alloc()"
+            there = f"it has {_listed(own)}" if own else "it has none; see Module.alloc()"
             raise KeyError(f"{where}: the names do not fit the network's ({text}); {there}")
-
-        def assign(name: str | None, old: Any) -> Any:
-            new = values.get(name or "")
-            return old if new is None or isinstance(old, MatrixView) else _tracked_like(old, new)
-
-        for buffer, content in buffers.values():
-            buffer._assign(_tracked_like(buffer, type(buffer)(content)))
-        _map(assign, self, prefix, torch=True)
+        values = {k: _loaded(where, k, v, given[k]) for k, v in own.items() if k in given}
+        views = [(own[k], values.pop(k)) for k in [*values] if isinstance(own[k], MatrixView)]
+        buffers = {id(v.buffer): v.buffer for v, _ in views}
+        contents = {k: np.array(detach(buffer)) for k, buffer in buffers.items()}
+        for v, value in views:
+            contents[id(v.buffer)][_places(v)] = value
+        for k, buffer in buffers.items():
+            buffer._assign(_tracked_like(buffer, type(buffer)(contents[k])))
+        values = {k: _tracked_like(own[k], value) for k, value in values.items()}
+        _map(lambda name, old: values.get(name or "", old), self, prefix, torch=True)
         return missing, unexpected
 
-    def _own(self, given: dict[str, Any]) -> dict[str, Any]:
-        path = self._path()
-        return {key: value for key, value in given.items() if str(key).startswith(path)}
+    def _arrays(self, path: str, torch: bool = False) -> list[tuple[str | None, Any]]:
+        """Returns the arrays and views in the module with their names; see `_map`."""
+        found: list[tuple[str | None, Any]] = []
+
+        def collect(name: str | None, value: Any) -> Any:
+            found.append((name, value))
+            return value
+
+        _map(collect, self, path, torch=torch)
+        return found
 
     def _lookup(self, key: str, parameters: dict[str, Any]) -> Any:
         if key not in parameters:
@@ -239,17 +255,9 @@ class Module(MutableMapping[str, Any]):
     def _parameters(self) -> tuple[dict[str, Any], list[Any]]:
         """Returns the parameters by name, and the buffers of packed weights, each of which is one
         parameter."""
-        found: dict[str, Any] = {}
-        buffers: dict[int, Any] = {}
-
-        def collect(name: str | None, value: Any) -> Any:
-            if isinstance(value, MatrixView):
-                buffers[id(value.buffer)] = value.buffer
-            elif name is not None:
-                found[name] = value
-            return value
-
-        _map(collect, self, self._path())
+        arrays = self._arrays(self._path())
+        buffers = {id(v.buffer): v.buffer for _, v in arrays if isinstance(v, MatrixView)}
+        found = {k: v for k, v in arrays if k is not None and not isinstance(v, MatrixView)}
         if buffers:
             found[self._path() + PACKED_KEY] = next(iter(buffers.values()))
         return found, [*buffers.values()]
@@ -282,7 +290,7 @@ def _map(
     Everything is changed in place except tuples, which are created anew."""
     if kind == "struct" and Module not in type(container).__mro__:
         path = None
-    keys, found = opened(container, kind)
+    keys, found = pytree.opened(container, kind)
     parts = [*found]
     others = type(container).torch_names if torch and isinstance(container, Module) else {}
     changed = False
@@ -294,8 +302,12 @@ def _map(
         if others:
             name = others.get(str(name), name)
         if issubclass(cls, (ArrayBase, MatrixView)):
-            new = f(None if path is None else f"{path}{name}", v)
-        elif (inner := _kind(cls)) in CONTAINERS:
+            full: Any = None if path is None else f"{path}{name}"
+            if torch and full is not None:
+                full = _TorchName(full)
+                full.is_vector = str(keys and keys[k]) in getattr(container, "torch_vectors", ())
+            new = f(full, v)
+        elif (inner := _kind(cls)) in pytree.CONTAINERS:
             inside = path if path is None or name == "" else f"{path}{name}."
             new = _map(f, v, inside, inner, torch)
         else:
@@ -314,13 +326,29 @@ def _map(
     return made
 
 
+class _TorchName(str):
+    """The name of a parameter in PyTorch."""
+
+    is_vector = False
+
+
+def _modules(value: Any) -> Iterator[Any]:
+    """Yields all modules that a value consists of."""
+    if isinstance(value, Module):
+        yield value
+    kind = _kind(type(value))
+    if kind in pytree.CONTAINERS:
+        for part in pytree.opened(value, kind)[1]:
+            yield from _modules(part)
+
+
 def _kind(cls: type) -> str:
     """Returns the role of a class's values as containers, regardless of its constructor."""
     if Module in cls.__mro__:  # quicker than to ask an abstract base class
         return "struct"
     if issubclass(cls, (list, tuple)):
         return "sequence"
-    return "dict" if issubclass(cls, dict) else role(cls)
+    return "dict" if issubclass(cls, dict) else pytree.role(cls)
 
 
 def _as_dict(other: Any, where: str) -> dict[str, Any]:
@@ -341,20 +369,13 @@ def _fitted(where: str, key: str, target: Any, value: Any) -> Any:
 
         if isinstance(value, Number):
             return full(kind, cast(Any, value), shape(target))
-    if type(value) is kind and shape(value) == shape(target):
-        return value
     try:
-        if isinstance(value, ArrayBase):
-            # A tensor is flattened when assigned to an array, so its shape is not checked.
-            found = shape(value)
-            flat = is_tensor_v(value) and not is_tensor_v(kind)
-            if found == shape(target):
-                return kind(value.array if flat else value)
-        else:
-            new = kind(value)
-            found = shape(new)
-            if found == shape(target):
-                return new
+        new = value if isinstance(value, ArrayBase) else kind(value)
+        found = shape(new)
+        if found == shape(target):
+            # An array does not take a tensor of another shape, of which the entries fit.
+            flat = is_tensor_v(new) and not is_tensor_v(kind)
+            return new if type(new) is kind else kind(new.array if flat else new)
     except TypeError as error:
         raise TypeError(
             f"{where}: the parameter {key!r} of type {type_label(kind)} cannot be assigned a value "
@@ -368,8 +389,8 @@ def _fitted(where: str, key: str, target: Any, value: Any) -> Any:
 def _flat(name: str, value: Any) -> tuple[Any, tuple[int, ...]]:
     """Returns the entries of a parameter, and its shape in PyTorch, where a bias has one axis."""
     if isinstance(value, MatrixView):
-        is_bias = value.shape[1] == 1 and name.rpartition(".")[2] == "bias"
-        return entries(value), value.shape[:1] if is_bias else value.shape
+        is_vector = value.shape[1] == 1 and getattr(name, "is_vector", False)
+        return entries(value), value.shape[:1] if is_vector else value.shape
     return (value.array if is_tensor_v(value) else value), shape(value)
 
 
@@ -480,6 +501,11 @@ def pack(*args: Any, layout: Layout = "inference") -> Any:  # pyright: ignore[re
         return pack(args[0], layout=cast(Any, args[1]))
     if layout not in ("inference", "training"):
         raise RuntimeError(f"{_WHAT}: 'layout' must be 'inference' or 'training', not {layout!r}")
+    if len(args) == 1 and isinstance(args[0], str):
+        raise TypeError(
+            f"{_WHAT}: expected a module, arrays, views, or trees of them, got {args[0]!r} of type "
+            "str"
+        )
     rest = [k for k, arg in enumerate(args) if not isinstance(arg, Module)]
     found = list(args)
     for group in (rest, *[[k] for k in range(len(args)) if k not in rest]):
@@ -522,18 +548,90 @@ def _packed(args: Sequence[Any], layout: LayoutName) -> Sequence[Any]:
 
 def _place_views(views: list[MatrixView], buffer: Any, layout: LayoutName) -> list[MatrixView]:
     """Returns the views, placed one after the other in a buffer."""
+    sizes = [prod(v.shape) for v in views]
     found = []
-    offset = 0
-    for v in views:
-        rows, columns = v.shape
-        found.append(
-            v.changed(
-                buffer=buffer,
-                offset=offset,
-                stride=columns,
-                size=rows * columns,
-                layout="row_major" if columns == 1 else layout,
-            )
-        )
-        offset += rows * columns
+    for v, size, offset in zip(views, sizes, accumulate(sizes, initial=0), strict=False):
+        stride = v.shape[1]
+        own: LayoutName = "row_major" if stride == 1 else layout
+        found.append(v.changed(buffer=buffer, offset=offset, stride=stride, size=size, layout=own))
     return found
+
+
+# ---- Files: any mapping from names to arrays, in NumPy's format `.npz`, or in `.safetensors` where
+# the package of that name is installed
+
+
+def save(path: str | os.PathLike[str], state: Mapping[str, Any], /) -> None:
+    """Writes the values of a mapping, such as a module or an optimizer, to a file. For an
+    optimizer, these are only its parameters; save its `state_dict()` to continue the optimization
+    later.
+
+    The suffix of the path determines the format. Values are arrays of any type and precision,
+    tensors, and numbers; the file stores them exactly, without derivatives. The file appears under
+    its name only once it is complete, so an error never damages an existing file.
+
+    Raises:
+        ValueError: the suffix is not a known format, or a nested array is ragged.
+        TypeError: `state` is not a mapping from strings to arrays.
+        ImportError: the format needs a package that is not installed.
+        OSError: the file cannot be written.
+
+    >>> import tempfile
+    >>> from drjit.llvm import TensorXf16
+    >>> net = nn.Linear(2, 3).alloc(TensorXf16)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     nn.save(f"{folder}/net.npz", net)
+    ...     file = nn.load(f"{folder}/net.npz")
+    >>> file["weights"].dtype, file["weights"].shape
+    (dtype('float16'), (3, 2))
+    """
+    path = Path(path)
+    what = f"drjit.nn.save({str(path)!r})"
+    array_file.format_of(path, what)
+    if not isinstance(state, Mapping):
+        raise TypeError(f"{what}: expected a mapping such as a module, got {type_label(state)}")
+    # The items of an optimizer are its single-precision copies.
+    arrays = {key: stored(key, value, what) for key, value in state.items()}
+    array_file.write(path, arrays, {}, what)
+
+
+def load(
+    path: str | os.PathLike[str],
+    state: MutableMapping[str, Any] | None = None,
+    /,
+    *,
+    strict: bool = True,
+) -> array_file.Arrays:
+    """Reads a file written by `save`, assigns its values to a mapping, and returns them as NumPy
+    arrays: without a mapping, all that are in the file.
+
+    The mapping and the file must have the same names; without `strict`, only names present in both
+    are read and assigned. Values are converted to the type of those they replace. All values are
+    checked before the first is assigned.
+
+    Raises:
+        ValueError: the suffix is not a known format, the file is damaged, or a shape differs.
+        KeyError: a name is missing in the file or in the mapping.
+        TypeError: an array would replace one with another kind of number.
+        OSError: the file cannot be read.
+
+    >>> import tempfile
+    >>> from drjit.llvm import TensorXf
+    >>> a, b = nn.Linear(2, 3).alloc(TensorXf), nn.Linear(2, 3).alloc(TensorXf, rng=dr.rng())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     nn.save(f"{folder}/net.npz", a)
+    ...     _ = nn.load(f"{folder}/net.npz", b)
+    >>> dr.all(a["weights"] == b["weights"])
+    True
+    """
+    path = Path(path)
+    what = f"drjit.nn.load({str(path)!r})"
+    array_file.format_of(path, what)
+    if state is not None and not isinstance(state, MutableMapping):
+        raise TypeError(f"{what}: expected a mapping such as a module, got {type_label(state)}")
+    with array_file.opened(path, what) as contents:
+        if state is None:
+            return contents_of(contents)
+        fitted = [*fitting(contents, dict(state.items()), strict, what)]
+    state.update({key: new for key, _, new in fitted})
+    return {key: array for key, array, _ in fitted}

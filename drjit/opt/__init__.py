@@ -6,6 +6,7 @@ from types import ModuleType as _ModuleType
 
 from ..array.annotations import ArrayOrFloat as LearningRate
 from ..array.annotations import Extra as Extra
+from .lbfgs import LBFGS as LBFGS
 from .methods import SGD as SGD
 from .methods import Adam as Adam
 from .methods import AdamW as AdamW

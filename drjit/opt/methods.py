@@ -19,7 +19,7 @@ from ..function.math.matmul import matmul
 from ..function.math.transcendental import sqrt
 from ..jit.ir import dtype as dt
 from ..jit.run.freeze import active as active_recorder
-from .optimizer import Optimizer, RateCache, StepInputs, blank, option, with_leaves
+from .optimizer import Optimizer, RateCache, StepInputs, blank, with_leaves
 
 
 class SGD(Optimizer[Any]):
@@ -45,6 +45,7 @@ class SGD(Optimizer[Any]):
     """
 
     saved: ClassVar = {"": "velocity"}
+    _settings: ClassVar = ",\n  momentum = {0.momentum:g}\n  nesterov = {0.nesterov}"
 
     def __init__(
         self,
@@ -75,9 +76,6 @@ class SGD(Optimizer[Any]):
                 direction = fma(velocity, self.momentum, grad)
         return fma(direction, cache.product(flat_class(type(value)), lr, -1), value), velocity
 
-    def _options(self) -> str:
-        return f",\n  momentum = {option(self.momentum)}\n  nesterov = {self.nesterov}"
-
 
 class RMSProp(Optimizer[Any]):
     """RMSProp: x ← x - lr·g / (√v + ε), where v ← α·v + (1 - α)·g² averages the squared gradient g.
@@ -99,6 +97,7 @@ class RMSProp(Optimizer[Any]):
     """
 
     saved: ClassVar = {"": "second_moment"}
+    _settings: ClassVar = ",\n  alpha = {0.alpha:g},\n  epsilon = {0.epsilon:g}"
 
     def __init__(
         self,
@@ -122,9 +121,6 @@ class RMSProp(Optimizer[Any]):
         v = lerp(sqr(grad), v, self.alpha)
         direction = normalized(grad, v, self.epsilon)
         return fma(direction, cache.product(flat_class(type(value)), lr, -1), value), v
-
-    def _options(self) -> str:
-        return f",\n  alpha = {option(self.alpha)},\n  epsilon = {option(self.epsilon)}"
 
 
 def normalized(g: Any, v: Any, epsilon: float) -> Any:
@@ -177,6 +173,7 @@ class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
         "[2]": "second_moment",
         "[3]": "largest_second_moment",
     }
+    _settings: ClassVar = ",\n  beta = ({0.beta_1:g}, {0.beta_2:g}),\n  epsilon = {0.epsilon:g}"
     weight_decay: float = 0
 
     def __init__(
@@ -242,12 +239,6 @@ class Adam(Optimizer[tuple[Any, Any, Any, Any]]):
             cache[key] = after, correction
         return cache[key]
 
-    def _options(self) -> str:
-        return (
-            f",\n  beta = ({option(self.beta_1)}, {option(self.beta_2)}),"
-            f"\n  epsilon = {option(self.epsilon)}"
-        )
-
 
 class _AdamOptions(TypedDict, total=False):
     beta_1: float
@@ -275,6 +266,8 @@ class AdamW(Adam):
     [0.75]
     """
 
+    _settings: ClassVar = Adam._settings + ",\n  weight_decay = {0.weight_decay:g}"
+
     def __init__(
         self,
         lr: float | ArrayBase,
@@ -286,9 +279,6 @@ class AdamW(Adam):
         self._check_not_negative(weight_decay=weight_decay)
         self.weight_decay = weight_decay
         super().__init__(lr, params, **options)
-
-    def _options(self) -> str:
-        return f"{super()._options()},\n  weight_decay = {option(self.weight_decay)}"
 
 
 def decayed(cache: RateCache, x: Any, lr: Any, weight_decay: float) -> Any:
@@ -349,6 +339,10 @@ class Muon(Optimizer[tuple[Any, tuple[int, ...]]]):
     """
 
     saved: ClassVar = {"[0]": "velocity"}
+    _settings: ClassVar = (
+        ",\n  momentum = {0.momentum:g},\n  nesterov = {0.nesterov},\n  ns_steps = {0.ns_steps},"
+        "\n  weight_decay = {0.weight_decay:g}"
+    )
 
     def __init__(
         self,
@@ -395,12 +389,6 @@ class Muon(Optimizer[tuple[Any, tuple[int, ...]]]):
         for (x, _, lr, (_, shape)), u, v in zip(jobs, directions, velocities, strict=True):
             rate = cache.product(type(x), lr, -math.sqrt(max(1, shape[0] / shape[1])))
             yield fma(u, rate, decayed(cache, x, lr, self.weight_decay)), (v, shape)
-
-    def _options(self) -> str:
-        return (
-            f",\n  momentum = {option(self.momentum)},\n  nesterov = {self.nesterov},"
-            f"\n  ns_steps = {self.ns_steps},\n  weight_decay = {option(self.weight_decay)}"
-        )
 
 
 def orthogonalized(

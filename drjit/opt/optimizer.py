@@ -20,6 +20,7 @@ from ..function.conversion import converted, is_real, map_leaves, related
 from ..function.data import create
 from ..function.inspect import traits
 from ..function.math import arithmetic
+from ..jit import log
 from ..jit.ir import dtype as dt
 from ..jit.lazy import np
 from ..jit.run.freeze import active as active_recorder
@@ -117,6 +118,9 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
     saved: ClassVar[dict[str, str]] = {}
     """The names under which `state_dict` saves the parts of `extra`, keyed by their path, such as
     `[0]`. Without this table, all parts are saved."""
+
+    _settings: ClassVar[str] = ""
+    """The part of `repr` after the learning rates, a format of the optimizer."""
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -392,6 +396,12 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
             gradients = [derivatives.grad(value) for value, *_ in self.state.values()]
         with propagate.resumed():
             jobs = [self._job(key, grad_scale) for key in self.state]
+            if jobs and not any(_has_gradient(value) for value, *_ in self.state.values()):
+                log.warn(
+                    f"dr.opt.{type(self).__name__}.step() without gradients: no parameter has one, "
+                    "so all count as zero. Call dr.backward(loss) before, on a loss that is "
+                    "computed from the parameters that the optimizer has, such as opt['x']"
+                )
             state: dict[str, State[Extra]] = {}
             for key, job, (x, extra) in zip(
                 self.state, jobs, self._steps(cache, jobs), strict=True
@@ -539,17 +549,11 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restores an optimizer that was pickled, which arrays are without derivatives."""
         self.__dict__.update(state)
-
-        def differentiable(value: Any) -> Any:
-            if derivatives.grad_enabled(value):
-                return value
-            with propagate.resumed():
-                return tracked(value, entries(value))
-
-        self.state = {
-            key: (differentiable(value), promoted, lr, extra)
-            for key, (value, promoted, lr, extra) in self.state.items()
-        }
+        with propagate.resumed():
+            for key, (value, promoted, lr, extra) in self.state.items():
+                if not derivatives.grad_enabled(value):
+                    value = tracked(value, entries(value))
+                self.state[key] = value, promoted, lr, extra
 
     # ---- Text
 
@@ -561,12 +565,8 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
             f"{type(self).__name__}[\n"
             f"  parameters = {list(self.state)},\n"
             f"  total_count = {count},\n"
-            f"  lr = {rates}{self._options()}\n]"
+            f"  lr = {rates}{self._settings.format(self)}\n]"
         )
-
-    def _options(self) -> str:
-        """Returns the part of `repr` after the learning rates."""
-        return ""
 
 
 # ---- Parameters: how they are created, laid out and saved
@@ -575,6 +575,10 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
 def option(value: float) -> str:
     """Formats a number for `repr`: 0.95, 0, 1e-08."""
     return f"{value:g}"
+
+
+def _has_gradient(value: Any) -> bool:
+    return any(a._var is not None and a._var.grad is not None for a in leaf_arrays(value))
 
 
 def entries_class(cls: type) -> Any:

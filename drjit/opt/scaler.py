@@ -62,16 +62,13 @@ class GradScaler:
         growth_interval: int = 2000,
         debug: bool = False,
     ) -> None:
-        if not init_scale > 0:
-            raise RuntimeError(f"dr.opt.GradScaler(): 'init_scale' must be > 0, not {init_scale}")
-        if not growth_factor >= 1:
-            raise RuntimeError(
-                f"dr.opt.GradScaler(): 'growth_factor' must be >= 1, not {growth_factor}"
-            )
-        if not 0 < backoff_factor < 1:
-            raise RuntimeError(
-                f"dr.opt.GradScaler(): 'backoff_factor' must be in (0, 1), not {backoff_factor}"
-            )
+        for name, value, fits, needed in (
+            ("init_scale", init_scale, init_scale > 0, "> 0"),
+            ("growth_factor", growth_factor, growth_factor >= 1, ">= 1"),
+            ("backoff_factor", backoff_factor, 0 < backoff_factor < 1, "in (0, 1)"),
+        ):
+            if not fits:
+                raise RuntimeError(f"dr.opt.GradScaler(): {name!r} must be {needed}, not {value}")
         self.scale_factor: Any = float(init_scale)
         self.it: Any = 0
         self.growth_factor = growth_factor
@@ -109,7 +106,12 @@ class GradScaler:
         values = list(opt.values())
         if not values:
             return
-        self._make_arrays(flat_class(type(values[0]), dt.f32))
+        # Data from the first step on, so that all steps run the same program.
+        cls = flat_class(type(values[0]), dt.f32)
+        if not isinstance(self.scale_factor, ArrayBase):
+            self.scale_factor = create.opaque(cls, self.scale_factor)
+        if not isinstance(self.it, ArrayBase):
+            self.it = create.opaque(related(cls, dtype=dt.i32), self.it)
         scale, it = self.scale_factor, self.it
 
         finite: Any = None
@@ -128,13 +130,6 @@ class GradScaler:
             print(f"GradScaler: increasing step size scale to {new_scale}")
         elif self.debug and new_scale[0] < scale[0]:
             print(f"GradScaler: detected overflow/NaN, reducing step size scale to {new_scale}")
-
-    def _make_arrays(self, cls: Any) -> None:
-        """Data from the first step on, so that all steps run the same program."""
-        if not isinstance(self.scale_factor, ArrayBase):
-            self.scale_factor = create.opaque(cls, self.scale_factor)
-        if not isinstance(self.it, ArrayBase):
-            self.it = create.opaque(related(cls, dtype=dt.i32), self.it)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the factor and the number of consecutive steps with finite gradients, both as

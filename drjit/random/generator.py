@@ -28,9 +28,7 @@ from ..function.evaluation import eval as evaluate
 from ..function.kernel_loop import kernel_loop
 from ..function.math import arithmetic
 from ..jit import flags
-from ..jit.flags import JitFlag
 from ..jit.ir import dtype as dt
-from ..jit.ir.dtype import DType
 from ..jit.ir.node import Node
 from ..jit.ir.scope import innermost, stack
 from ..jit.run import launch
@@ -266,7 +264,7 @@ class Philox4x32Generator(Generator):
         calls = 0
         while len(found) < target.count:
             lanes = len(found) if one_lane is None else one_lane
-            first = counter if target.by_entry or not calls else w.wrapped32(counter + calls)
+            first = counter if target.by_entry or not calls else w.low32(counter + calls)
             where = [first, lanes, zero if again is None else again, zero]
             numbers = (_repeated if known else _block)(w, make, target.dtype, where, seed)
             found.extend(numbers[-1:] if target.single else reversed(numbers))
@@ -294,7 +292,7 @@ class Philox4x32Generator(Generator):
         """Advances the counter."""
         launch.changing(self)
         if not w.traced or self._keeps():
-            self._counter = w.wrapped32(counter + calls)
+            self._counter = w.low32(counter + calls)
             return
         if counter._node.size == 1:
             # Data written by the host: no kernel is needed. The value is remembered, because
@@ -315,17 +313,17 @@ class Philox4x32Generator(Generator):
 
     def _stays_literal(self) -> bool:
         """Returns whether a Python number in the state becomes a literal rather than data."""
-        recording = flags.current & JitFlag.SymbolicScope or innermost() is not None
+        recording = flags.current & flags.JitFlag.SymbolicScope or innermost() is not None
         return self._symbolic or bool(recording)
 
 
-def _block(w: Words, make: Any, dtype: DType, counter: list[Any], seed: Any) -> list[Any]:
+def _block(w: Words, make: Any, dtype: dt.DType, counter: list[Any], seed: Any) -> list[Any]:
     """Returns the numbers that `make` forms from a block."""
     key = [w.low32(seed >> 32), w.low32(seed)]
     return make(w, block(w, counter, key, _ROUNDS), dtype)
 
 
-def _repeated(w: Words, make: Any, dtype: DType, counter: list[Any], seed: Any) -> list[Any]:
+def _repeated(w: Words, make: Any, dtype: dt.DType, counter: list[Any], seed: Any) -> list[Any]:
     """Like `_block`, but reuses the trace if seed and counter are data."""
     template, cls = _template(w, make, dtype)
     first, lanes, *_ = counter
@@ -336,7 +334,7 @@ def _repeated(w: Words, make: Any, dtype: DType, counter: list[Any], seed: Any) 
 
 
 @lru_cache(maxsize=64)
-def _template(w: Words, make: Any, dtype: DType) -> tuple[Template, Any]:
+def _template(w: Words, make: Any, dtype: dt.DType) -> tuple[Template, Any]:
     """Returns the template of `_block` for a seed and counter that are data, and the class of the
     numbers."""
     kinds = []
@@ -360,8 +358,11 @@ class _Target:
         self.plain = cls is (int if integer else float)
         if not self.plain and not conversion.is_array_class(cls):
             raise RuntimeError(f"{what}: 'dtype' must be an array type, not {cls!r}")
-        self.dtype: DType = (dt.i32 if integer else dt.f64) if self.plain else cls._dtype
-        self._check_dtype(cls, what, integer)
+        self.dtype: dt.DType = (dt.i32 if integer else dt.f64) if self.plain else cls._dtype
+        kinds = (dt.i32, dt.u32) if integer else (dt.f16, dt.f32, dt.f64)
+        if self.dtype not in kinds:
+            wanted = "32-bit integers" if integer else "floating point numbers"
+            raise RuntimeError(f"{what}: 'dtype' must be a type of {wanted}, not {type_label(cls)}")
         sizes = conversion.size_tuple(shape, what.removesuffix("()"))
         self.shape = sizes if isinstance(sizes, tuple) else (sizes,)
         self.cls = cls
@@ -377,12 +378,6 @@ class _Target:
             if (traced and not self.shape) or not conversion.fits(cls.__meta__.dims, self.dims):
                 raise shape_mismatch(cls, self.shape, what)
         self.count = self.size if self.by_entry else prod(self.dims)
-
-    def _check_dtype(self, cls: Any, what: str, integer: bool) -> None:
-        kinds = (dt.i32, dt.u32) if integer else (dt.f16, dt.f32, dt.f64)
-        if self.dtype not in kinds:
-            wanted = "32-bit integers" if integer else "floating point numbers"
-            raise RuntimeError(f"{what}: 'dtype' must be a type of {wanted}, not {type_label(cls)}")
 
     def lanes(self) -> Any:
         return leaf.lane(self.words.UInt, self.size) if self.words.traced else 0
@@ -448,7 +443,7 @@ def rng(
 # ---- Unbiased uniform integers in an interval, from random words
 
 
-def check_interval(dtype: DType, low: int, high: int) -> None:
+def check_interval(dtype: dt.DType, low: int, high: int) -> None:
     """Raises a ValueError if the interval [low, high) is empty or exceeds the type."""
     least = -(1 << 31) if dtype.is_signed else 0
     if low >= high:
@@ -470,7 +465,9 @@ def bounded(rng: Any, target: Any, low: Any, high: Any, closed: bool) -> Any:
     def draw() -> Any:
         return words_of.build(rng._draw(words_of, _words_of_block))
 
-    words_of = type(target)(table.like(target.cls, dt.u32), target.shape, "integers", integer=True)
+    words_of = type(target)(
+        table.related(target.cls, dtype=dt.u32), target.shape, "integers", integer=True
+    )
     cls = words_of.cls
     recorded = rng._keeps()
     if isinstance(low, int) and isinstance(high, int):
@@ -493,12 +490,12 @@ def bounded(rng: Any, target: Any, low: Any, high: Any, closed: bool) -> Any:
     while True:
         rejected = word * extent < threshold
         evaluate(word, rejected)
-        if not any_of(_entries(rejected), axis=None):
+        if not any_of(rejected, axis=None):
             return _shifted(target, _upper(word, extent), low)
         word = arithmetic.select(rejected, draw(), word)
 
 
-def _words_of_block(w: Words, words4: list[Any], dtype: DType) -> list[Any]:
+def _words_of_block(w: Words, words4: list[Any], dtype: dt.DType) -> list[Any]:
     return words4
 
 
@@ -526,10 +523,6 @@ def _redrawn(rng: Any, target: Any, state: tuple, word: Any, extent: Any, thresh
     return target.build(found[1:])
 
 
-def _entries(value: Any) -> Any:
-    return value._array if value._kind == "tensor" else value
-
-
 def _upper(word: Any, extent: Any) -> Any:
     """Returns the upper half of the product; the word itself if the range is 2**32, which is
     represented as 0."""
@@ -539,7 +532,7 @@ def _upper(word: Any, extent: Any) -> Any:
 def _extent(cls: Any, low: Any, high: Any, closed: bool, check: bool) -> tuple[Any, Any]:
     """Returns the number of integers in each interval, modulo 2**32, and the rejection
     threshold."""
-    if check and any_of(_entries(high < low if closed else high <= low), axis=None):
+    if check and any_of(high < low if closed else high <= low, axis=None):
         raise ValueError("Generator.integers(): an interval is empty")
     extent = _bits(cls, high) - _bits(cls, low) + int(closed)
     divisor = arithmetic.maximum(extent, 1)

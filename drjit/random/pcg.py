@@ -8,11 +8,10 @@ from functools import cache
 from typing import Any, ClassVar
 
 from ..array import leaf, table
-from ..array.base import ArrayBase
+from ..array.base import ArrayBase, in_place
 from ..function.conversion import is_array_class
 from ..function.kernel_loop import kernel_loop
 from ..jit.ir import dtype as dt
-from ..jit.ir.dtype import DType
 from ..jit.run import launch
 from .words import Words, state_property, words
 
@@ -112,7 +111,7 @@ class Pcg32:
             state = self._state if back else state
         mixed = w.low32((state >> 18 ^ state) >> 27)
         turn = w.low32(state >> 59)
-        return mixed >> turn | w.wrapped32(mixed << ((32 - turn) & 31))
+        return mixed >> turn | w.low32(mixed << ((32 - turn) & 31))
 
     def _word32(self, mask: Any, back: bool, what: str) -> Any:
         return self._draw(self._words.mask(mask, f"PCG32.{what}()"), back)
@@ -123,18 +122,18 @@ class Pcg32:
         first, second = w.wide(self._draw(mask, back)), w.wide(self._draw(mask, back))
         return second | first << 32 if back else first | second << 32
 
-    def _unit(self, dtype: DType, mask: Any, back: bool, what: str) -> Any:
+    def _unit(self, dtype: dt.DType, mask: Any, back: bool, what: str) -> Any:
         w, word = self._words, self._word32(mask, back, what)
         if dtype is dt.f64:
             return w.unit64_from32(word)
         unit = w.unit32(word)
         return w.rounded(dt.f16, unit) if dtype is dt.f16 else unit
 
-    def _normal(self, dtype: DType, mask: Any, back: bool, what: str) -> Any:
+    def _normal(self, dtype: dt.DType, mask: Any, back: bool, what: str) -> Any:
         wide = dt.f64 if dtype is dt.f64 else dt.f32
         return self._words.quantile(self._unit(wide, mask, back, what), dtype)
 
-    def _float_type(self, dtype: Any, what: str) -> DType:
+    def _float_type(self, dtype: Any, what: str) -> dt.DType:
         """Returns the element type of the argument `dtype`.
 
         Raises:
@@ -250,21 +249,11 @@ class Pcg32:
             return other._distance(self)
         return self._stepped(other, True)
 
-    def __iadd__(self, steps: Any) -> Any:
-        return self._assigned(self.__add__(steps))
+    __iadd__, __isub__ = in_place("add"), in_place("sub")
 
-    def __isub__(self, steps: Any) -> Any:
-        if isinstance(steps, type(self)):
-            return NotImplemented
-        return self._assigned(self.__sub__(steps))
-
-    def _assigned(self, moved: Any) -> Any:
-        """Returns this generator in the state of another one, if `moved` is one."""
-        if moved is NotImplemented:
-            return moved
+    def _assign(self, moved: Any) -> None:
         launch.changing(self)
         self._state = moved._state
-        return self
 
     def _distance(self, target: Any) -> Any:
         """Returns the number of steps from this state to another one of the same stream. Bit k of

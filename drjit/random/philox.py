@@ -118,7 +118,7 @@ class Philox:
         mask = w.mask(mask, f"Philox4x32.{what}()")
         counter = self._counter._components
         found = block(w, counter, self._seed._components, self._iterations)
-        following = w.wrapped32(counter[3] + 1)
+        following = w.low32(counter[3] + 1)
         advanced = [*counter[:3], w.select(mask, following, counter[3])]
         self._counter = nested(self._types["counter"], advanced)
         return found

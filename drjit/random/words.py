@@ -15,8 +15,6 @@ from ..function.math import transcendental as math
 from ..function.math.constants import sqrt_two, two_pi
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
-from ..jit.ir.dtype import DType
-from ..jit.ir.node import BUFFER, normalize
 from ..jit.lazy import np
 from ..jit.run import launch
 
@@ -37,7 +35,7 @@ class Words:
         self.Bool, self.UInt, self.UInt64 = find(dt.mask), find(dt.u32), find(dt.u64)
         self.Int64, self.Float, self.Float64 = find(dt.i64), find(dt.f32), find(dt.f64)
 
-    def word(self, dtype: DType, value: Any, what: str) -> Any:
+    def word(self, dtype: dt.DType, value: Any, what: str) -> Any:
         """Converts an argument to a word of the namespace; an array becomes a new object.
 
         Raises:
@@ -78,16 +76,12 @@ class Words:
                         f"{self.Bool.__module__}.{self.Bool.__name__}")  # fmt: skip
 
     def low32(self, x: Any) -> Any:
-        """Returns the lower 32 bits of a 64-bit word as a 32-bit word."""
+        """Returns the lower 32 bits of a word as a 32-bit word."""
         return leaf.cast(self.UInt, x) if self.traced else x & _BITS[32]
 
     def low64(self, x: Any) -> Any:
         """Wraps a 64-bit sum or product."""
         return x if self.traced else x & _BITS[64]
-
-    def wrapped32(self, x: Any) -> Any:
-        """Wraps a 32-bit sum or product."""
-        return x if self.traced else x & _BITS[32]
 
     def wide(self, x: Any) -> Any:
         """Returns a 32-bit word as a 64-bit word."""
@@ -113,11 +107,11 @@ class Words:
         """Returns `x` where the mask is true, and `y` elsewhere."""
         return x if mask is True else arithmetic.select(mask, x, y)
 
-    def rounded(self, dtype: DType, x: Any) -> Any:
+    def rounded(self, dtype: dt.DType, x: Any) -> Any:
         """Converts a floating point value to another type."""
         if self.traced:
             return leaf.cast(table.find(self.namespace, "leaf", dtype), x)
-        return normalize(dtype, x)
+        return node.normalize(dtype, x)
 
     def unit32(self, word: Any) -> Any:
         """Returns a float32 in [0, 1) from the upper 23 bits of a 32-bit word."""
@@ -135,7 +129,7 @@ class Words:
         """Returns a float64 in [0, 1) from all bits of a 32-bit word."""
         return (leaf.cast(self.Float64, word) if self.traced else word) * 2.0**-32
 
-    def quantile(self, uniform: Any, dtype: DType) -> Any:
+    def quantile(self, uniform: Any, dtype: dt.DType) -> Any:
         """Maps a uniform variate to a standard normal one by inverting the distribution
         function."""
         return self.rounded(dtype, sqrt_two * math.erfinv(2.0 * uniform - 1.0))
@@ -158,10 +152,8 @@ def state_property(name: str, doc: str, convert: Callable[[Any, Any], Any]) -> A
     return property(attrgetter(f"_{name}"), assign, doc=doc)
 
 
-@cache
-def words(namespace: str) -> Words:
-    """Returns the words of a namespace."""
-    return Words(namespace)
+words = cache(Words)
+"""The words of a namespace."""
 
 
 def data(cls: Any, value: int) -> Any:
@@ -169,7 +161,7 @@ def data(cls: Any, value: int) -> Any:
     return leaf.from_numbers(cls, [value])
 
 
-def into(w: Words, dtype: DType, value: Any, opaque: bool) -> Any:
+def into(w: Words, dtype: dt.DType, value: Any, opaque: bool) -> Any:
     """Returns a state as a word of a namespace, as data if it should be opaque."""
     if not w.traced:
         if not isinstance(value, ArrayBase):
@@ -182,6 +174,6 @@ def into(w: Words, dtype: DType, value: Any, opaque: bool) -> Any:
         return data(cls, value) if opaque else leaf.literal(cls, value)
     if type(value) is not cls:
         value = cls(value)
-    if opaque and value._node.op is not BUFFER:
+    if opaque and value._node.op is not node.BUFFER:
         make_opaque(value)
     return value

@@ -15,7 +15,6 @@ from ..function.data.shape import concat
 from ..function.math.arithmetic import floor, minimum, select
 from ..function.math.color import linear_to_srgb, srgb_to_linear
 from ..jit.ir import dtype as dt
-from ..jit.ir.dtype import DType
 from ..jit.run import launch
 from .sampling import FilterMode, MipBasis, MipFilter, WrapMode, mode_of, wrapped
 
@@ -131,7 +130,7 @@ class Texels:
     )  # fmt: skip
     """The fields that frozen functions traverse."""
     _dims: ClassVar[int]
-    _dtype: ClassVar[DType]
+    _dtype: ClassVar[dt.DType]
     _namespace: ClassVar[str]
     _tensor_class: ClassVar[Any]
 

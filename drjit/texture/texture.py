@@ -20,7 +20,6 @@ from ..function.conversion import assemble, flat_class, mask_leaf, pick
 from ..function.data.memory import scatter
 from ..function.math.arithmetic import floor, maximum, minimum, select
 from ..jit.ir import dtype as dt
-from ..jit.ir.dtype import DType
 from ..jit.lazy import np
 from ..jit.trace.access import Access
 from . import sampling
@@ -38,7 +37,7 @@ class TexelReader:
 
     active: Any  # a mask, or a bool in `drjit.scalar`
 
-    def __init__(self, texture: Texels, dtype: DType, active: Any, method: str) -> None:
+    def __init__(self, texture: Texels, dtype: dt.DType, active: Any, method: str) -> None:
         namespace = texture._namespace
         self.texture, self.dtype, self.what = texture, dtype, texture._name(method)
         if 0 in texture.shape:
@@ -188,7 +187,7 @@ class Texture(Texels):
         return 1 if self._filter is FilterMode.Nearest else 2
 
     def _filtered(
-        self, where: list[Any], count: int, dtype: DType, active: Any, method: str
+        self, where: list[Any], count: int, dtype: dt.DType, active: Any, method: str
     ) -> Channels:
         """Returns the weighted sum of the texels that a filter reads, `count` in each dimension."""
         found = [*repeated(_texels_read, where, self._sizes(), self._wrap, count)]
@@ -216,7 +215,6 @@ class Texture(Texels):
         Raises:
             TypeError: see `eval`.
         """
-        del force_nonaccel
         where, dtype = self._components(pos, self._name("eval_cubic"))
         return self._vector(dtype, self._filtered(where, 4, dtype, active, "eval_cubic"))
 
@@ -317,13 +315,13 @@ class Texture(Texels):
         _, *total = while_loop(state, more, add, max_iterations=limit)
         return self._vector(dtype, total)
 
-    def _number(self, value: Any, dtype: DType) -> Any:
+    def _number(self, value: Any, dtype: dt.DType) -> Any:
         """Returns a detached number in the type of a look-up."""
         value = detach(value, preserve_type=True)
         return table.find(self._namespace, "leaf", dtype)(value)
 
     def _at_level(
-        self, where: list[Any], lod: Any, dtype: DType, active: Any, method: str
+        self, where: list[Any], lod: Any, dtype: dt.DType, active: Any, method: str
     ) -> Channels:
         """Returns the value at positions in a level, which may lie between two levels."""
         last = float(self.mip_levels() - 1)
@@ -362,7 +360,7 @@ class Texture(Texels):
 
     # Positions
 
-    def _components(self, pos: Any, what: str, dtype: DType | None = None) -> tuple[list, DType]:
+    def _components(self, pos: Any, what: str, dtype: dt.DType | None = None) -> tuple:
         """Returns the components of a position and the element type of the look-up: the given one,
         or else that of the position, or float32 if the position is not floating point.
 
@@ -385,7 +383,7 @@ class Texture(Texels):
         converted: Any = pos if type(pos) is vector else vector(pos)
         return converted._components, dtype
 
-    def _vector(self, dtype: DType, channels: Channels) -> Any:
+    def _vector(self, dtype: dt.DType, channels: Channels) -> Any:
         n = len(channels)
         cls = table.find(self._namespace, "vector", dtype, (n if n <= 4 else DYNAMIC,))
         return assemble(cls, channels, (n,))
@@ -455,7 +453,7 @@ def _nearby_texel(mode: WrapMode, i: Any, size: Any) -> Any:
     return sampling.clamped(i, size)
 
 
-def _float_type(pos: Any) -> DType:
+def _float_type(pos: Any) -> dt.DType:
     """Returns the element type of look-ups at a position."""
     if isinstance(pos, (list, tuple)):
         kinds = {_float_type(p) for p in pos if isinstance(p, ArrayBase)}
@@ -464,7 +462,7 @@ def _float_type(pos: Any) -> DType:
     return pos._dtype if floating else dt.f32
 
 
-def _members(namespace: str, dims: int, dtype: DType) -> dict[str, Any]:
+def _members(namespace: str, dims: int, dtype: dt.DType) -> dict[str, Any]:
     tensors = table.find(namespace, "tensor", dtype)
     return {
         "_dims": dims, "_dtype": dtype, "_namespace": namespace, "_tensor_class": tensors,

@@ -180,7 +180,7 @@ def test_tracking():
 
 
 def test_what_cannot_be_tracked_is_passed_over():
-    for value in (1, 1.0, "a", None, UInt(1), dr.llvm.Float(1), dr.scalar.Array3f(1)):
+    for value in (1, 1.0, ["a"], None, UInt(1), dr.llvm.Float(1), dr.scalar.Array3f(1)):
         dr.enable_grad(value)
         assert not dr.grad_enabled(value)
     dr.enable_grad()

@@ -405,13 +405,13 @@ def test_other_sizes_types_and_masks(tier: str) -> None:
 def test_nothing_is_kept_alive() -> None:
     call = dr.func(formula)
     gc.collect()
-    before = len(sharing._known)
+    before = len(sharing._bodies)
     y = call(call(Float(ramp())))
-    assert len(sharing._known) == before + 1
+    assert len(sharing._bodies) == before + 1
     gc.disable()
     try:
         dr.eval(y)
-        assert len(sharing._known) == before
+        assert len(sharing._bodies) == before
     finally:
         gc.enable()
 

@@ -583,6 +583,6 @@ def test_an_error_of_what_is_read_is_one_of_what_is_written(gpu):
     assert gpu.prefix("add", dt.f32, 100, x, False, 100).source is x.source
     assert gpu.block_reduce("add", dt.f32, 100, x, 10).source is x.source
     x.source.error = launch.OutOfBoundsError("an index is out of bounds")
-    gpu.queue._errors.append(x.source.error)
+    gpu.queue.errors.append(x.source.error)
     with pytest.raises(IndexError, match="an index"):
         gpu.compress(100, x)

@@ -12,7 +12,7 @@ from test_programs import TOLERANCES
 
 EMULATED = {"DRJIT_CUDA": "emulated"}
 LIMIT = 600  # seconds: a minute for most, if nothing else runs
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "drjit_examples"
 QUICK = ("bundle_adjustment", "sdf_shape", "spheres_2d")
 
 

@@ -179,7 +179,7 @@ def test_errors_of_the_launch_itself(gpu):
 def test_ctrl_c_stops_loops(monkeypatch):
     """A kernel that does not end by itself: here, an event that is not reached before the word
     that stops loops has been written."""
-    monkeypatch.setattr(runtime, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("drjit.jit.device.GRACE_SECONDS", 0.05)
     gpu = device(delayed=True)
     record = Record(gpu)
     launch(gpu, gpu.fail, record.words.ctypes.data, record=record)

@@ -21,6 +21,7 @@ from drjit.distributed import engine
 from drjit.llvm.ad import Float
 
 ROOT = Path(__file__).parents[2]
+EXAMPLE = str(ROOT / "drjit_examples" / "distributed_field.py")
 PROGRAM = Path(__file__).parents[1] / "support" / "distributed_program.py"
 
 
@@ -108,7 +109,7 @@ def process_of_rank(rank: int, mark: str) -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
 @pytest.mark.parametrize("engine", ["torch", "mpi4py"])
 def test_training_resumes_after_a_process_was_killed(engine, tmp_path):
-    example = [str(ROOT / "examples" / "distributed_field.py"), "--size", "32", "--every", "20"]
+    example = [EXAMPLE, "--size", "32", "--every", "20"]
     state = tmp_path / "state.npz"
     saved = ["--checkpoint", str(state), "--iterations"]
     mark = f"DRJIT_TEST_MARK={tmp_path}"
@@ -140,7 +141,7 @@ def test_training_resumes_after_a_process_was_killed(engine, tmp_path):
 
 @pytest.mark.parametrize("engine", ["torch", "mpi4py"])
 def test_the_example_has_the_loss_of_one_process_and_continues(engine, tmp_path):
-    example = [str(ROOT / "examples" / "distributed_field.py"), "--size", "32", "--every", "4"]
+    example = [EXAMPLE, "--size", "32", "--every", "4"]
     start = command(engine, 2)
     assert start
     whole = subprocess.run(

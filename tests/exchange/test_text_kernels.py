@@ -547,7 +547,7 @@ def test_wrong_vectors():
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 def test_an_interrupt_ends_an_endless_loop(tier, monkeypatch: pytest.MonkeyPatch):
     """What follows runs as always, also the same kernel."""
-    monkeypatch.setattr("drjit.jit.cpu.runtime.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("drjit.jit.device.GRACE_SECONDS", 0.2)
     halve = dr.kernel("""
         def halve(i, p):
             x = load(f32, p[1], i)

@@ -62,7 +62,7 @@ def test_assertions(check, flow, capfd, tier):
     with pytest.raises(AssertionError, match=r"Assertion failure: large: \[3\]") as raised:
         flow(lambda x: check(x, 3), "evaluated")
     assert isinstance(raised.value, RuntimeError)
-    assert type(raised.value.__cause__) is AssertionError
+    assert type(raised.value.__context__) is AssertionError
 
 
 def test_without_debug_mode_nothing_is_recorded(capfd):

@@ -508,7 +508,7 @@ def test_what_a_function_raises_is_a_runtime_error_as_well(statement, error, mod
         statement(failing(error), mode)
     found = raised.value
     assert isinstance(found, type(error)) and type(found).__name__ == type(error).__name__
-    assert found.__cause__ is error and found.args == error.args
+    assert found.__context__ is error and found.args == error.args
     assert "encountered an exception (see above)" in str(found) and str(error) in str(found)
     assert getattr(found, "a", None) == getattr(error, "a", None)
     assert str(pickle.loads(pickle.dumps(found))) == str(found)

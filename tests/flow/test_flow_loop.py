@@ -451,7 +451,7 @@ def test_a_size_beside_a_condition_of_one_entry():
         _, x = dr.while_loop((UInt(0), Float(0)), below_three, body, mode=mode)
         assert list(x) == [1, 2, 3]
     check(
-        r"size of state variable 'x' of type 'drjit.llvm.Float' changed from 2 to 3\.$",
+        r"size of state variable 'x' of type 'drjit.llvm.Float' changed from 2 to 3\.",
         (UInt(0), Float(1, 2)), below_three, body, labels=("i", "x"),
     )  # fmt: skip
     check(

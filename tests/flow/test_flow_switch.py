@@ -160,7 +160,7 @@ def test_index_that_is_a_number():
         dr.switch(0, [lambda x, m: x], Float(1, 2), Bool(True, False))
     with pytest.raises(RuntimeError, match="ZeroDivisionError") as caught:
         dr.switch(0, [lambda x: x // 0], 3)
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert isinstance(caught.value.__context__, ZeroDivisionError)
 
 
 @both
@@ -331,7 +331,7 @@ def test_what_a_function_raises(mode):
     with pytest.raises(RuntimeError, match=r"targets\[1\].*fails.*KeyError") as caught:
         dr.switch(UInt(0, 1), [fine, fails], Float(1, 2), mode=mode, label="shading")
     assert "dr.switch(shading)" in str(caught.value)
-    assert isinstance(caught.value.__cause__, KeyError)
+    assert isinstance(caught.value.__context__, KeyError)
     if mode == "symbolic":  # nothing has happened
         np.testing.assert_array_equal(target.numpy(), [0, 0])
     still_works(mode)

@@ -355,7 +355,7 @@ def test_every_access_to_every_holder(holder: str, access: Callable):
         try:
             found += three_calls(program, access, kind, dr.freeze)
         except RuntimeError as error:
-            said = str(error.__cause__ or error)
+            said = str(error.__context__ or error)
             assert "not among its inputs" in said
             assert "(float32, 4 entries)" in said
             assert "state_fn" in said
@@ -430,7 +430,7 @@ def test_objects_with_arrays_in_them(holder: str, access: Callable):
                 found.append((str(call(argument, Float(10 + k, 20))), contents(held())))
         except RuntimeError as error:
             assert holder in UNREACHED
-            assert "not among its inputs" in str(error.__cause__ or error)
+            assert "not among its inputs" in str(error.__context__ or error)
             assert not found
             return
     assert rows[0] == rows[1]

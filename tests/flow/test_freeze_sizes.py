@@ -259,7 +259,7 @@ def test_an_exception_of_the_function_is_also_a_runtime_error():
     for error in (RuntimeError, KeyError):
         with pytest.raises(error, match=r"dr\.freeze\(.*f\): .*KeyError: 'nothing'") as raised:
             f(data(3))
-        assert type(raised.value.__cause__) is KeyError
+        assert type(raised.value.__context__) is KeyError
 
 
 def test_what_cannot_be_made_again_is_an_error_of_both_kinds():

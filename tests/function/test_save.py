@@ -37,7 +37,7 @@ from drjit.llvm.ad import (
 from drjit.opt import SGD, Adam, GradScaler, Muon, RMSProp
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = os.pathsep.join([str(ROOT / "examples"), str(ROOT)])
+EXAMPLES = os.pathsep.join([str(ROOT / "drjit_examples"), str(ROOT)])
 
 
 @pytest.fixture(params=["npz", "safetensors"])

@@ -326,7 +326,7 @@ def endless() -> Node:
 
 @pytest.mark.processor
 def test_an_interrupt_ends_an_endless_loop(tier, monkeypatch) -> None:
-    monkeypatch.setattr("drjit.jit.cpu.runtime.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("drjit.jit.device.GRACE_SECONDS", 0.2)
     before = runtime.submitted
 
     def interrupt() -> None:

@@ -418,6 +418,7 @@ def test_an_interrupt_ends_the_wait_and_the_job_goes_on():
         import ctypes, os, signal, threading
         import numpy as np
         from native_kernels import entry
+        from drjit.jit import device
         from drjit.jit.cpu import runtime
         # What the first words of parameter blocks point to has the word that stops loops.
         flag = np.zeros(8, "q")
@@ -426,7 +427,7 @@ def test_an_interrupt_ends_the_wait_and_the_job_goes_on():
         runtime.launch(entry("gate"), params, 1, 1)
         params = (ctypes.c_int64 * 3)(a.ctypes.data, a.ctypes.data, 5)
         runtime.launch(entry("add"), params, 4, 16)
-        runtime.GRACE_SECONDS = 0.1
+        device.GRACE_SECONDS = 0.1
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
             runtime.sync()

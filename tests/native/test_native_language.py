@@ -46,6 +46,20 @@ def test_numbers(functions: Callable[..., int]) -> None:
     assert functions("smallest", 5, -9) == -5
 
 
+def test_loops_over_numbers(functions: Callable[..., int]) -> None:
+    for first, last, most in (
+        (0, 8, 99),
+        (3, 8, 99),
+        (5, 5, 99),
+        (7, 3, 99),
+        (-5, 2, 99),
+        (0, 9, 8),
+    ):
+        assert functions("sum_of_odd", first, last, most) == native_samples.sum_of_odd(
+            first, last, most
+        )
+
+
 def test_functions_within_others_and_outside(functions: Callable[..., int]) -> None:
     assert functions("sum_of_squares", 3, -4) == 25
     labs = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)(functions("place_of_abs"))
@@ -62,6 +76,11 @@ def test_fields(functions: Callable[..., int]) -> None:
     assert functions("exchange", where, 4, 8) == 15
     assert functions("exchange", where, 5, 8) == 1
     assert desk.open == 8
+    assert functions("rename", where, 3) == desk.open == 3
+
+
+def test_numbers_of_modules(functions: Callable[..., int]) -> None:
+    assert functions("place_of_digits") == objects.DIGIT + native_samples.LOW
 
 
 def test_functions_of_c(functions: Callable[..., int]) -> None:
@@ -97,8 +116,10 @@ def test_further_functions(functions: Callable[..., int]) -> None:
     [
         "del x",
         "for k in x: pass",
+        "for k in range(1, 2, 3): pass",
+        "return objects.TYPES",
         "x += 1",
-        "store(x, 1, release)",
+        "store(x, 1, 'release')",
         "return x.field",
         "x.y[1] = 2",
         "return (x, 1)",

@@ -14,7 +14,7 @@ cases(
     """
 ## tracking
 x = Float(1, 2); dr.enable_grad(x); (dr.grad_enabled(x), dr.grad_enabled([1, {"a": x}]), x.index_ad > 0, (x * 2).index_ad != x.index_ad, Float(1).index_ad)
-x = UInt(1); dr.enable_grad(x); (dr.grad_enabled(x), dr.enable_grad(1.0), dr.enable_grad("a"), dr.enable_grad(None), dr.enable_grad())
+x = UInt(1); dr.enable_grad(x); (dr.grad_enabled(x), dr.enable_grad(1.0), dr.enable_grad(None), dr.enable_grad())
 x = Float(1); dr.enable_grad(x); y = x * 2; dr.disable_grad(y); (dr.grad_enabled(y), dr.grad_enabled(x))
 x = Float(1, 2); dr.enable_grad(x); (type(dr.detach(x)), type(dr.detach(x, preserve_type=False)), dr.grad_enabled(dr.detach(x)), dr.detach([x, 3, "a"]))
 dr.grad(Float(1, 2)), dr.grad(1.0), dr.grad(3), dr.grad(UInt(1, 2)), UInt(1).grad, dr.grad({"b": [3, Float(4)]})

@@ -288,7 +288,7 @@ for k in ("if", "loop", "call"):
             try:
                 raising(k, m)
             except Exception as e:
-                return isinstance(e, RuntimeError), type(e.__cause__).__name__
+                return isinstance(e, RuntimeError), type(e.__cause__ or e.__context__).__name__
 
         check(f"causes of exceptions {k} {m}", cause)
 check("sizes 0 and 1 b", lambda: F() + dr.opaque(F, 1))

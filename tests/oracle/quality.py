@@ -1,7 +1,6 @@
-"""How well the network of `examples/neural_field.py` knows a small picture after some steps: the
-peak signal-to-noise ratio in decibels. Runs under any implementation of the interface."""
+"""How well the network of `drjit_examples/neural_field.py` knows a small picture after some steps:
+the peak signal-to-noise ratio in decibels. Runs under any implementation of the interface."""
 
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -9,10 +8,8 @@ import numpy as np
 
 from drjit.auto.ad import TensorXf
 
-_path = Path(__file__).parents[2] / "examples" / "neural_field.py"
-_spec = importlib.util.spec_from_file_location("neural_field", _path)
-neural_field = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(neural_field)
+sys.path.append(str(Path(__file__).parents[2]))
+from drjit_examples import neural_field
 
 
 def quality(encoding: str, precision: str, steps: int = 100) -> float:

@@ -1,7 +1,7 @@
 """Every example runs without a display, and prints what it should."""
 
+import importlib
 import re
-import runpy
 import signal
 import subprocess
 import sys
@@ -12,7 +12,11 @@ import numpy as np
 import nursery
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+import drjit_examples
+from drjit.__main__ import main
+from drjit_examples import common, neural_field
+
+EXAMPLES = Path(drjit_examples.__file__).parent
 
 
 def run(name: str, *arguments: str, status: int = 0) -> str:
@@ -27,56 +31,98 @@ def run(name: str, *arguments: str, status: int = 0) -> str:
     return done.stdout if status == 0 else done.stderr
 
 
-# What makes each example short, what it prints, and whether it writes a picture.
+# What makes each example short, what it prints, and the picture that it writes.
 SHORT = {
-    "mandelbrot.py": (["--size", "64"], r"64 x 64, 1\d\.\d% inside", True),
-    "newton_fractal.py": (["--size", "48"], r"48 x 48, [78]\.\d steps on average", True),
-    "sphere_tracing.py": (["--size", "32"], r"forward 0\.\d+, reverse 0\.\d+", True),
-    "caustic.py": (["--iterations", "3"], r"error [01]\.\d+ after 3 steps", True),
-    "cornell_box.py": (
-        ["--size", "24", "--samples", "4"],
-        r"4 paths a pixel; derivative 0\.",
-        True,
+    "mandelbrot": (["--size", "64"], r"64 x 64, 1\d\.\d% inside", "png"),
+    "newton_fractal": (["--size", "48"], r"48 x 48, [78]\.\d steps on average", "png"),
+    "sphere_tracing": (["--size", "32"], r"forward 0\.\d+, reverse 0\.\d+", "png"),
+    "caustic": (["--size", "32", "--iterations", "3"], r"error 0\.\d+, that of a flat", "png"),
+    "cornell_box": (
+        ["--size", "24", "--samples", "20"],
+        r"20 paths a pixel; derivatives from -0\.\d+ to 0\.\d",
+        "png",
     ),
-    "fluid.py": (["--side", "8", "--steps", "8"], r"32 particles, mean density [1-9]", True),
-    "reaction_diffusion.py": (["--size", "32", "--steps", "9"], r"1 recording, mean 0\.[12]", True),
-    "tomography.py": (["--size", "32", "--angles", "12"], r"error 0\.1\d+, refined 0\.0", True),
-    "path_tracing.py": (["--size", "32", "--samples", "4"], r"32 x 32, 4 paths", True),
-    "neural_shape.py": (
-        ["--size", "32", "--iterations", "80"],
-        r"32 x 32; \d+% of the rays",
-        True,
+    "fluid": (["--particles", "500", "--frames", "3"], r"\d\d\d particles, 3 pictures", "gif"),
+    "reaction_diffusion": (["--size", "32", "--steps", "9"], r"1 recording, mean 0\.[12]", "png"),
+    "tomography": (
+        ["--size", "32", "--angles", "12"],
+        r"error 0\.1\d+, refined 0\.0",
+        "png",
     ),
-    "picture_network.py": (["--iterations", "3"], r"Linear\(in_features=64, out_features=3", True),
-    "picture_hash_grid.py": (["--iterations", "3"], r"HashGrid", True),
-    "texture_filtering.py": (
+    "path_tracing": (["--size", "24", "--samples", "20"], r"36 x 24, 20 paths", "png"),
+    "neural_shape": (
+        ["--size", "24", "--iterations", "9", "--points", "999"],
+        r"24 x 24; mean error",
+        "png",
+    ),
+    "gaussian_splatting": (
+        ["--gaussians", "60", "--size", "24", "--iterations", "3"],
+        r"60 Gaussians; mean error 0\.[12]",
+        "png",
+    ),
+    "picture_hash_grid": (["--iterations", "3"], r"HashGrid", "png"),
+    "texture_filtering": (
         ["--iterations", "4", "--size", "48"],
         r"Standard : error 0\.\d+ -> 0\.\d+\nLaplacian: error 0\.\d+ -> 0\.\d+",
-        True,
+        "png",
     ),
-    "orbit_fit.py": (
+    "soft_body": (["--iterations", "1", "--size", "24"], r"0\.7\d+ from the centre", "png"),
+    "orbit_fit": (
         ["--iterations", "300", "--observations", "100"],
         r"eccentricity 0\.40, axis 1\.10, start 0\.15; error 0\.000",
-        False,
+        None,
     ),
-    "small_network.py": (["--iterations", "60"], r"step 59: mean square error 0\.0", False),
+    "small_network": (["--iterations", "60"], r"60 steps: mean square error 0\.0", None),
 }
-OTHERS = {"fresnel.py", "neural_field.py", "distributed_field.py"}  # see test_distributed.py
+OTHERS = {"fresnel", "neural_field", "distributed_field"}  # see test_distributed.py
+NUMBERS = re.compile(r"^  (--[a-z]+) N ", re.MULTILINE)
 
 
-def test_every_example_is_tested():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == set(SHORT) | OTHERS
+def test_every_example_is_listed_and_tested():
+    files = {path.stem for path in EXAMPLES.glob("*.py")} - {"__init__", "common"}
+    assert files == set(SHORT) | OTHERS == set(drjit_examples.SECONDS)
 
 
 @pytest.mark.parametrize("name", SHORT)
 def test_an_example_runs(name, tmp_path):
     arguments, printed, picture = SHORT[name]
-    output = tmp_path / "picture.png"
-    text = run(name, *arguments, *(["--output", str(output)] if picture else []))
+    output = tmp_path / f"picture.{picture}"
+    text = run(f"{name}.py", *arguments, *(["--output", str(output)] if picture else []))
     assert re.search(printed, text), text
     if picture:
         pixels = iio.imread(output)
-        assert pixels.ndim == 3 and pixels.std() > 5
+        assert pixels.ndim == (4 if picture == "gif" else 3) and pixels.std() > 5
+
+
+@pytest.fixture
+def refused(monkeypatch, capsys):
+    """Runs an example that ends before it does something, and returns what it prints."""
+
+    def run(name, *options):
+        monkeypatch.setattr(sys, "argv", [f"python -m drjit demo {name}", *options])
+        with pytest.raises(SystemExit):
+            importlib.import_module(f"drjit_examples.{name}").main()
+        return "".join(capsys.readouterr())
+
+    return run
+
+
+@pytest.mark.parametrize("name", drjit_examples.SECONDS)
+def test_help_says_what_is_preset_and_numbers_are_checked(name, refused):
+    text = refused(name, "--help")
+    summary = drjit_examples.summary(name)
+    assert text.startswith(f"usage: python -m drjit demo {name} [-h]")
+    assert len(summary) < 90 and summary.endswith(".") and f"\n{summary}\n" in text
+    numbers = NUMBERS.findall(text)
+    assert len(numbers) == text.count(" N  ") and text.count("(default: ") >= len(numbers)
+    for option in numbers:
+        for value, message in (("-1", "must be at least"), ("1.5", "'1.5' is no whole number")):
+            assert f"error: argument {option}: {message}" in refused(name, option, value)
+
+
+def test_numbers_have_the_limit_that_makes_sense(refused):
+    assert "must be at least 1, not 0" in refused("mandelbrot", "--size", "0")
+    assert "must be at least 100, not 99" in refused("fluid", "--particles", "99")
 
 
 def test_both_directions_give_the_derivative_of_the_picture(tmp_path):
@@ -130,7 +176,7 @@ def test_the_neural_field_learns_a_picture(encoding, precision, tmp_path):
 def test_the_neural_field_takes_images_of_all_kinds(name, shape, dtype, tmp_path):
     most = np.iinfo(dtype).max
     iio.imwrite(tmp_path / name, np.full(shape, most, dtype))
-    found = np.array(runpy.run_path(str(EXAMPLES / "neural_field.py"))["load"](tmp_path / name))
+    found = np.array(neural_field.load(str(tmp_path / name)))
     assert found.shape == ((1, 1, 3) if name == "point.png" else (6, 7, 3))
     np.testing.assert_array_equal(found, 1)
 
@@ -141,25 +187,94 @@ def test_the_neural_field_says_what_is_wrong_before_it_starts(tmp_path):
     assert "cannot be read as an image" in run("neural_field.py", str(text), status=1)
     assert "cannot be read as an image" in run("neural_field.py", "missing.png", status=1)
     nowhere = str(tmp_path / "missing" / "field.png")
-    assert "cannot be written" in run("neural_field.py", "--output", nowhere, status=1)
-    assert "cannot be written" in run("neural_field.py", "--output", str(tmp_path), status=1)
+    assert "cannot be written" in run("neural_field.py", "--output", nowhere, status=2)
+    assert "cannot be written" in run("neural_field.py", "--output", str(tmp_path), status=2)
 
 
-def test_ctrl_c_writes_what_was_learnt(tmp_path):
-    output = tmp_path / "field.png"
-    command = [sys.executable, EXAMPLES / "neural_field.py", "--iterations", "1000000"]
-    running = subprocess.Popen(
-        [*command, "--output", str(output)], stderr=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    # The progress bar, which ends its lines with a carriage return, says that training is on.
+def test_a_file_is_neither_made_nor_changed_before_there_is_a_result(tmp_path):
+    kept, new = tmp_path / "kept.png", tmp_path / "new.png"
+    kept.write_text("kept")
+    for output in (kept, new):
+        run("neural_field.py", "missing.png", "--output", str(output), status=1)
+    assert kept.read_text() == "kept" and not new.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "shape"),
+    [
+        ("neural_field", ["--iterations", "1000000"], (600, 1024, 3)),
+        ("path_tracing", ["--size", "16", "--samples", "100000000"], (16, 24, 3)),
+        ("fluid", ["--particles", "200", "--frames", "1000000"], (None, 18, 40, 3)),
+    ],
+)
+def test_ctrl_c_writes_what_there_is(name, options, shape, tmp_path):
+    output = tmp_path / ("picture.gif" if name == "fluid" else "picture.png")
+    command = [sys.executable, "-m", "drjit", "demo", name, *options, "--output", str(output)]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    # The progress bar, which ends its lines with a carriage return, says that steps are done.
     seen = b""
-    while b"PSNR" not in seen:
-        seen += running.stderr.read(1)
+    while not re.search(rb"\| [1-9]\d*/", seen):
+        more = running.stderr.read(1)
+        assert more, seen
+        seen += more
     running.send_signal(signal.SIGINT)
-    printed, _ = running.communicate(timeout=120)
-    assert running.returncode == 0
-    assert b"PSNR" in printed
-    assert iio.imread(output).shape == (600, 1024, 3)
+    printed, errors = running.communicate(timeout=120)
+    assert running.returncode == 0, errors
+    assert b"Interrupted: what was computed so far is the result." in errors
+    assert str(output).encode() in printed
+    found = iio.imread(output).shape
+    assert found[-3:] == shape[-3:] and len(found) == len(shape)
+
+
+def test_ctrl_c_before_there_is_a_result_is_no_traceback(capsys):
+    def main():
+        raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit, match="Interrupted before there was a result"):
+        common.start(main)
+
+
+def test_the_bar_and_the_last_line_of_the_neural_field_measure_the_same(tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr(common.Progress, "show", lambda _, **figures: shown.append(figures))
+    monkeypatch.setattr(neural_field, "GRID", 16)
+    monkeypatch.setattr(neural_field, "REPORT", 2)
+    x, y = np.meshgrid(np.linspace(0, 1, 16), np.linspace(0, 1, 16))
+    image = neural_field.TensorXf(np.stack([x, y, 0.5 + 0 * x], axis=2).astype(np.float32))
+    neural_field.train(image, 7, False, "tri")
+    monkeypatch.setattr(common.Progress, "show", lambda _, **figures: None)
+    for steps, figures in zip((2, 4, 6), shown, strict=True):
+        _, quality = neural_field.train(image, steps, False, "tri")
+        assert figures == {"PSNR": f"{quality:.2f} dB"}
+
+
+def test_demo_lists_the_examples(capsys):
+    assert main(["demo"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name, seconds in drjit_examples.SECONDS.items():
+        assert f"  {name:<20}{seconds:3} s  {drjit_examples.summary(name)}" in lines
+
+
+def test_demo_runs_an_example(tmp_path):
+    program = "import sys; from drjit.__main__ import main; sys.exit(main())"
+    given = ["demo", "mandelbrot", "--size", "16", "--output", str(tmp_path / "picture.png")]
+    done = nursery.run(program, *given, environment={"MPLBACKEND": "Agg"})
+    assert done.returncode == 0, done.stderr
+    assert iio.imread(tmp_path / "picture.png").shape[:2] == (16, 16)
+    done = nursery.run(program, "demo", "mandelbrot", "--help")
+    assert done.stdout.startswith("usage: python -m drjit demo mandelbrot [-h]")
+    done = nursery.run(program, "demo", "mandelbort")
+    assert "there is no example 'mandelbort': fresnel, mandelbrot," in done.stderr
+    assert done.returncode == 2
+
+
+def test_demo_says_what_has_to_be_installed(monkeypatch):
+    def run(name, options):
+        raise ModuleNotFoundError("No module named 'imageio'", name="imageio")
+
+    monkeypatch.setattr(drjit_examples, "run", run)
+    with pytest.raises(SystemExit, match=r"fluid needs imageio: .* pip install imageio matplotlib"):
+        main(["demo", "fluid"])
 
 
 def test_fresnel_prints_its_kernel_and_the_integral():

@@ -15,3 +15,5 @@ def test_the_figure_shows_the_present_tables_and_their_worst_rows():
     found = module["ratios"]((ROOT / "docs" / "benchmarks.md").read_text())
     worst = sorted(found, key=found.__getitem__)[-5:]
     assert set(worst) <= set(module["ROWS"])
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert f"![{module['summary'](found)}](docs/images/benchmarks.svg)" in readme

@@ -221,11 +221,10 @@ def test_every_extra_package_of_the_examples_is_declared():
     }
     imported = {
         re.match(r"\w+", module).group()
-        for path in (ROOT / "examples").glob("*.py")
+        for path in (ROOT / "drjit_examples").glob("*.py")
         for module in re.findall(r"^\s*(?:import|from) ([\w.]+)", path.read_text(), re.MULTILINE)
     }
-    beside = {path.stem for path in (ROOT / "examples").glob("*.py")}
-    known = set(sys.stdlib_module_names) | {"drjit", "numpy"} | beside
+    known = set(sys.stdlib_module_names) | {"drjit", "drjit_examples", "numpy"}
     assert imported - known <= declared
 
 
@@ -277,7 +276,7 @@ def test_the_readme_gives_the_two_commands_that_the_checks_run():
     ]
     assert shown == in_readme
     example, tests = shown
-    assert re.search(r"install .*\[examples\].* && \S+ examples/\w+\.py$", example)
+    assert re.search(r"install .*\[examples\].* && \S+ -m drjit demo \w+$", example)
     assert re.search(r"install .*\[test\].* && \S+ -m pytest\b", tests)
 
 

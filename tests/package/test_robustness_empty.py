@@ -426,8 +426,8 @@ def test_components_that_do_not_go_together_are_the_cause(nothing):
         ):
             with pytest.raises(RuntimeError, match="operands have incompatible sizes") as raised:
                 call()
-            assert isinstance(raised.value.__cause__, RuntimeError)
-            assert "operands have incompatible sizes" in str(raised.value.__cause__)
+            assert isinstance(raised.value.__context__, RuntimeError)
+            assert "operands have incompatible sizes" in str(raised.value.__context__)
 
 
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])

@@ -1,5 +1,8 @@
 """The compiler of the tutorial in docs/teaching: its steps run, and give what NumPy gives."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,6 +37,29 @@ def test_it_is_short():
     lengths = [len(f.read_text().splitlines()) for f in FILES]
     assert len(FILES) == 6
     assert max(lengths) <= 100 and sum(lengths) <= 500
+
+
+@pytest.mark.parametrize(
+    ("file", "last"),
+    list(
+        zip(
+            FILES,
+            (
+                r"sin\(.*data.*\)",
+                r"store\(.*\)",
+                r"0\.0? +0\. +\]",
+                r"^\[0\. +1\.38\d+ 0\.077\d+\]$",
+                r"0\.0? +0\. +\]",
+                r"^\[3\. 3\. 5\.\]$",
+            ),
+            strict=True,
+        )
+    ),
+    ids=lambda value: getattr(value, "stem", None),
+)
+def test_a_step_prints_something_when_it_is_run(file: Path, last: str):
+    done = subprocess.run([sys.executable, file], capture_output=True, text=True, check=True)
+    assert re.search(last, done.stdout.rstrip().splitlines()[-1]), done.stdout
 
 
 @pytest.mark.parametrize("machine", ["numpy_machine", "numba_machine"])

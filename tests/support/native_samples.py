@@ -1,19 +1,17 @@
 """Functions in the language of native code, for `test_native_language`."""
 
+from drjit.jit.native import objects
 from drjit.jit.native.language import (
     Word,
-    acq_rel,
-    acquire,
     add,
+    address,
     call,
     cas,
     external,
     inline,
     load,
     put,
-    release,
     room,
-    seq_cst,
     store,
     word,
 )  # fmt: skip
@@ -75,16 +73,16 @@ def drawer_of(desk: Desk, k: Word) -> Drawer:
 
 def count(desk: Desk, k: Word, n: Word) -> Word:
     drawer = drawer_of(desk, k)
-    before = add(drawer.sheets, n, seq_cst)
+    before = add(drawer.sheets, n, "seq_cst")
     desk.last = drawer.sheets
-    store(desk.open, k, release)
+    store(desk.open, k, "release")
     return before
 
 
 def exchange(desk: Desk, old: Word, new: Word) -> Word:
-    if cas(desk.open, old, new, acq_rel, acquire):
+    if cas(desk.open, old, new, "acq_rel", "acquire"):
         return 1
-    return 10 + load(desk.open, acquire)
+    return 10 + load(desk.open, "acquire")
 
 
 def noted(desk: Desk, x: Word) -> Word:
@@ -106,6 +104,26 @@ def squared(x: Word) -> Word:
 
 def sum_of_squares(x: Word, y: Word) -> Word:
     return squared(x) + squared(y)
+
+
+def sum_of_odd(first: Word, last: Word, most: Word) -> Word:
+    total = 0
+    for k in range(first, last):
+        last = 0  # the limit is that of the beginning
+        for _ in range(k & 1):
+            total = total + k
+        if total > most:
+            break
+    return total
+
+
+def place_of_digits() -> Word:
+    return objects.DIGIT + LOW
+
+
+def rename(desk: Desk, x: Word) -> Word:
+    put(address(desk.open), x)
+    return desk.open
 
 
 def place_of_abs() -> Word:

@@ -53,6 +53,8 @@ class _Places(ast.NodeTransformer):
         return ast.arg(node.arg)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if self.types.meaning(node) is not None:
+            return node
         return ast.Call(ast.Name("word", ast.Load()), [self.address(node)], [])
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
@@ -87,29 +89,29 @@ def _at(address: int) -> ctypes.c_int64:
     return ctypes.c_int64.from_address(address)
 
 
-def _load(address: int, order: None = None) -> int:
+def _load(address: int, order: str = "") -> int:
     return _at(address).value
 
 
-def _store(address: int, x: int, order: None = None) -> None:
+def _store(address: int, x: int, order: str = "") -> None:
     with _lock:
         _at(address).value = x
 
 
-def _add(address: int, x: int, order: None) -> int:
+def _add(address: int, x: int, order: str) -> int:
     with _lock:
         before = _at(address).value
         _at(address).value = before + x
     return before
 
 
-def _xchg(address: int, x: int, order: None) -> int:
+def _xchg(address: int, x: int, order: str) -> int:
     with _lock:
         before, _at(address).value = _at(address).value, x
     return before
 
 
-def _cas(address: int, old: int, new: int, *orders: None) -> bool:
+def _cas(address: int, old: int, new: int, *orders: str) -> bool:
     with _lock:
         same = _at(address).value & _WIDE == old & _WIDE
         if same:

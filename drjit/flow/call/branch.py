@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 from ...ad import capture
@@ -11,10 +10,8 @@ from ...array import leaf, pytree, signatures
 from ...array.base import type_label
 from ...function.evaluation import eval as evaluate
 from ...jit import flags
-from ...jit.flags import JitFlag
-from ...jit.ir import node as ir
 from ...jit.ir import op
-from ...jit.ir.node import AFTER, LITERAL, Node
+from ...jit.ir.node import AFTER, LITERAL, Node, combine, literal, next_serial
 from ...jit.ir.scope import StateTarget, active, nothing_runs, using
 from ...jit.trace import record
 from ..region import state as region
@@ -69,13 +66,12 @@ def if_stmt(
         if 0 in [a._node.size for a in pytree.leaf_arrays(args)]:
             State(args, titles, what).check_initialized()
         return call(what, true_fn if mask._node.data else false_fn, *args)
-    mode = region.chosen_mode(mode, JitFlag.SymbolicConditionals, what)
+    mode = region.chosen_mode(mode, flags.JitFlag.SymbolicConditionals, what)
     if mode == "evaluated" and record.recording():
         mode = "symbolic"  # which returns the same values
     if mode == "evaluated":
         args, true_fn, false_fn = to_features(args), on_features(true_fn), on_features(false_fn)
-    state = State(args, titles, what)
-    branch = Branch(state, mask, (true_fn, false_fn), rv_labels, strict)
+    branch = Branch(State(args, titles, what), mask, (true_fn, false_fn), rv_labels, strict)
     with using(mask._device):
         if mode == "evaluated":
             evaluate(mask, args)
@@ -83,9 +79,6 @@ def if_stmt(
         if mask._node.size == 0:
             return branch.select()
         return SymbolicBranch(branch, label or "").run()
-
-
-_size = attrgetter("node.size")
 
 
 class SymbolicBranch:
@@ -106,8 +99,9 @@ class SymbolicBranch:
         for k, n in enumerate(sizes):
             if n != 1 and n != wide:
                 self._capture(k)
-            elif k in self.tables:
-                self._presume(k)
+            elif k in self.tables and (v := branch.before[k]) and v.node.op is not AFTER:
+                self.presumed_tables.add(k)
+                self._capture(k)
         self.closure = region.captured_arrays(branch.bodies, branch.args.leaves)
         self.outcomes: list[BranchOutcome] = []
         self.inner_arguments: list[list[Value]] = []
@@ -118,19 +112,6 @@ class SymbolicBranch:
             self.captured[k] = WeakValue(before)
             self.branch.before[k] = None
 
-    def _presume(self, k: int) -> None:
-        """Captures an argument that was a table before, unless a scatter to it is pending."""
-        before = self.branch.before[k]
-        if before is not None and before.node.op is not AFTER:
-            self.presumed_tables.add(k)
-            self._capture(k)
-
-    def _restore_presumed_tables(self) -> None:
-        """Makes presumed tables arguments like others, with the contents that they had."""
-        for k in self.presumed_tables:
-            self.branch.before[k] = self.captured.pop(k).recovered()
-        self.presumed_tables = set()
-
     def run(self) -> Any:
         """Returns the result."""
         branch = self.branch
@@ -138,7 +119,9 @@ class SymbolicBranch:
             try:
                 return self._record()
             except BaseException as error:
-                self._restore_presumed_tables()
+                for k in self.presumed_tables:  # they become arguments, with what they held
+                    branch.before[k] = self.captured.pop(k).recovered()
+                self.presumed_tables = set()
                 branch.args.restore(branch.before)
                 if isinstance(error, StateTarget):
                     k = self._position(error.node)
@@ -174,9 +157,9 @@ class SymbolicBranch:
         branch = self.branch
         places = self._places()
         self.outcomes, self.inner_arguments = [], []
-        branch.first = ir.next_serial()
+        branch.first = next_serial()
         mask, outer_gradients = branch.mask._node, capture.OuterGradients(atomic=True)
-        masks = [mask, ir.combine(op.not_, (mask,))]
+        masks = [mask, combine(op.not_, (mask,))]
         arguments: Any = [*branch.before]  # nothing else may hold what is captured
         for k, saved in self.captured.items():
             arguments[k] = saved.stand_in()
@@ -210,7 +193,7 @@ class SymbolicBranch:
                 self._check()
             outcome = branch.outcome(result, self.outcomes, given)
             found, size = outcome.contents, branch.mask._node.size
-            outcome.fits = all(found) and {1, size}.issuperset(map(_size, found))
+            outcome.fits = all(found) and {1, size}.issuperset([v.node.size for v in found if v])
             recorded.note(nodes, values, found, inner)
             self.outcomes.append(outcome)
             args.restore_variables(branch.before)
@@ -228,7 +211,7 @@ class SymbolicBranch:
         for k, v in enumerate(found):
             n = None if v is None else v.node
             if n is None or (n.size != 1 and n.size != size and size != 1):
-                n = ir.literal(outcome.arrays[k]._node.dtype, 0)
+                n = literal(outcome.arrays[k]._node.dtype, 0)
             final.append(n)
         return final
 
@@ -262,7 +245,7 @@ class SymbolicBranch:
                 unchanged[j] = a
             elif a.node.op is LITERAL:
                 same = a.node.size == b.node.size and same_constant(a, b)
-                if same and flags.current & JitFlag.OptimizeCalls:
+                if same and flags.current & flags.JitFlag.OptimizeCalls:
                     unchanged[j] = a
             elif a.node.op is op.state:
                 if not left:  # arguments by their counterparts in the functions

@@ -5,11 +5,10 @@ function, and this computation becomes a block of its own.
 from collections.abc import Callable, Iterable, Sequence, Set
 from functools import cached_property, partial
 from itertools import repeat
-from operator import attrgetter
 
 from ...ad import capture, graph, sink
 from ...ad.algebra import RECORDED
-from ...ad.graph import GradScope, Value, Var, as_value, node_of, variable_of
+from ...ad.graph import GradScope, Value, Var, as_value, variable_of
 from ...jit.ir import node, op
 from ...jit.ir.node import LITERAL, Node
 from ...jit.ir.scope import active, stack
@@ -17,8 +16,6 @@ from ...jit.trace import record
 from ...jit.trace.substitute import Substitution
 from ..region import recording
 from ..region.recording import Memories, Recomputation, RecordedOp, RecordedRegion, Targets, is_zero
-
-_rule = attrgetter("rule")
 
 
 def unrecorded(nodes: Iterable[Node]) -> list[Value]:
@@ -72,8 +69,7 @@ class RecordedCall(RecordedOp):
     @property
     def nodes(self) -> list[Node]:
         """The nodes of the arguments that are symbolic in the functions."""
-        found = [*map(node_of, self.argument_values)]
-        return found if len(found) == len(self.passed) else [found[k] for k in self.passed]
+        return [self.argument_values[k].node for k in self.passed]
 
     def begin(self, names: list[Node], inner: GradScope) -> list[Value]:
         """Returns the arguments of a function that is about to be traced on other nodes, with
@@ -155,8 +151,7 @@ class RecordedCall(RecordedOp):
         numbers = sorted(self.outputs)
         if len(self.bodies) == 1:  # only calls of a single function share its body
             self.bodies[0].share(results)
-        outputs = [results[k] for k in numbers]
-        variables = self._attached(outputs, self.differentiable_inputs())
+        variables = self._attached([results[k] for k in numbers], self.differentiable_inputs())
         for k, v in zip(numbers, variables, strict=True):
             found[k] = as_value((results[k], v))
         return found
@@ -269,14 +264,14 @@ class RecordedCall(RecordedOp):
         count = len(self.passed)
         rest = iter(names[count:])
         seeds = [n if n.op is LITERAL else next(rest) for n in given]
-        if not any(map(_rule, body.variables)):  # it returns its arguments
+        if not any(v.rule for v in body.variables):  # it returns its arguments
             return propagate(body, seeds, None)
         if not body.follows:
             with body.derived(outer_gradients, active()) as derived:
                 derived.close(propagate(body, seeds, None))
             return derived.again(names[:count])
         copies = body.substitution(names[:count], active(), enclosing=enclosing)
-        with body.entered(outer_gradients, copies):
+        with capture.body(outer_gradients, body.begin, copies):
             return propagate(body, seeds, copies)
 
     def recomputed(self, enclosing: Recomputation | None = None) -> list[Value]:

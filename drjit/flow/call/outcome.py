@@ -3,11 +3,9 @@
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import chain
-from operator import attrgetter
 from typing import Any
 
-from ...ad import graph
-from ...ad.graph import Value
+from ...ad.graph import Value, scope
 from ...array import leaf
 from ...array.base import type_label
 from ...array.tree import Tree
@@ -16,9 +14,9 @@ from ...jit.ir.node import AFTER
 from ...jit.ir.scope import running, stack
 from ...jit.tuples import NamedTuple
 from ..region.merging import masked, merged
+from ..region.messages import size_changed
 from ..region.state import RecordAgain, State, call
 
-_size, _array_size = attrgetter("node.size"), attrgetter("_node.size")
 _Reader = Callable[[list[Any]], list[Value | None]]
 """Gives the contents of arrays, with None for those that a function has written to."""
 
@@ -31,10 +29,6 @@ class Version(NamedTuple):
     tree: Tree
     contents: list[Value | None]
 
-    @property
-    def arrays(self) -> list[Any]:
-        return self.tree.leaves
-
     def like(self, first: "Version", strict: bool) -> "Version":
         """Returns the same version with its arrays in the order of another version.
 
@@ -44,7 +38,7 @@ class Version(NamedTuple):
         tree = first.state.match(self.tree, strict)
         if tree is self.tree:
             return self
-        contents = {id(a): v for a, v in zip(self.arrays, self.contents, strict=True)}
+        contents = {id(a): v for a, v in zip(self.tree.leaves, self.contents, strict=True)}
         return Version(self.state, tree, [contents[id(a)] for a in tree.leaves])
 
 
@@ -70,7 +64,7 @@ class BranchOutcome:
     def add(self, version: Version) -> None:
         """Adds the version of a diverging argument."""
         self.versions.append(version)
-        self.arrays = self.arrays + version.arrays
+        self.arrays = self.arrays + version.tree.leaves
         self.contents = self.contents + version.contents
 
     @property
@@ -85,7 +79,7 @@ class BranchOutcome:
             return found
         if found is None and self.argument_contents:
             left = {id(a): v for a, v in zip(args.leaves, self.argument_contents, strict=True)}
-            found = [left[id(a)] for a in unchanged.arrays]
+            found = [left[id(a)] for a in unchanged.tree.leaves]
         return unchanged if found is None else unchanged._replace(contents=found)
 
     def located(self, args: State, numbers: Collection[int]) -> list[int | None]:
@@ -129,7 +123,7 @@ class Branch:
         self.diverging: list[int] = []
         self.unmergeable: set[int] = set()  # further ones, whose versions cannot be merged
         self.writes = False  # whether a function has written to arrays, or might
-        self.sizes = [*map(_size, self.before)]
+        self.sizes = [a._node.size for a in args.leaves]
         if 0 in self.sizes and mask._node.size:
             args.check_initialized()
 
@@ -141,7 +135,7 @@ class Branch:
         try:
             # Propagated gradients continue after both have run.
             with isolate_grad(), running():
-                inner: Any = graph.scope()
+                inner: Any = scope()
                 inner.arguments = {v.var for v in before if v and v.var}
                 for body, mask in zip(self.bodies, (self.mask, ~self.mask), strict=True):
                     with masked(mask._node) as written:
@@ -229,8 +223,7 @@ class Branch:
         if written is not None:
 
             def contents_of(arrays: list[Any]) -> list[Value | None]:
-                found = leaf.values(arrays)
-                return [None if v.node.serial in written else v for v in found]
+                return [None if v.node.serial in written else v for v in leaf.values(arrays)]
 
             return contents_of
         # Nothing may hold pending tables, because the other function may write to them.
@@ -280,7 +273,7 @@ class Branch:
             )
         state = State(values, labels, self.what, watched=False)
         state.origin = self.args
-        if 0 in map(_array_size, state.leaves) and self.mask._node.size:
+        if 0 in [a._node.size for a in state.leaves] and self.mask._node.size:
             state.check_initialized()
         return state
 
@@ -306,10 +299,7 @@ class Branch:
                 continue
             n, m, path = a.node.size, b.node.size, first.paths[k]
             if n != m and 1 not in (n, m):
-                raise RuntimeError(
-                    f"{self.what}: the size of state variable '{path}' of type "
-                    f"'{type_label(one)}' changed from {n} to {m}. 'cond' has {size} entries."
-                )
+                raise size_changed(self.what, path, one, n, m, f". 'cond' has {size} entries.")
             if n not in (1, size) or m not in (1, size):
                 raise RuntimeError(
                     f"{self.what}: operands have incompatible sizes: the results '{path}' have {n} "

@@ -13,7 +13,6 @@ from operator import and_
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ...ad import capture, graph
-from ...ad.graph import Value, Var
 from ...array import leaf, leaf_access, table
 from ...array.base import ArrayBase, IncompatibleError, listed, type_label
 from ...array.pytree import leaf_arrays
@@ -24,11 +23,9 @@ from ...function.evaluation import copy
 from ...function.signature import CallablePT, CallableSelfPT
 from ...jit import flags
 from ...jit.backend import JitBackend
-from ...jit.flags import JitFlag
 from ...jit.ir import dtype as dt
 from ...jit.ir import node, op, scope
 from ...jit.ir.node import LITERAL, Node
-from ...jit.ir.scope import StateTarget, using
 from ...jit.run.launch import OutOfBoundsError
 from ...jit.trace import record
 from ...jit.trace.access import Access
@@ -100,7 +97,7 @@ def switch(
     Raises:
         IndexError: an index is out of bounds (raised at the next synchronization).
         RuntimeError: the index, the mode or the sizes of arguments are invalid, or a function
-            failed; `__cause__` has the reason, and the error is also of its type.
+            failed; `__context__` has the reason, and the error is also of its type.
         TypeError: the results of functions differ in structure or type.
 
     >>> from drjit.llvm import Float, UInt
@@ -142,7 +139,7 @@ def check_mode(what: str, mode: Any, label: Any) -> bool:
     if label is not None and not isinstance(label, str):
         raise RuntimeError(f"{what}: 'label' is of type {type_label(label)}; expected a string")
     if mode is None:
-        return chosen_mode(None, JitFlag.SymbolicCalls, what) == "symbolic"
+        return chosen_mode(None, flags.JitFlag.SymbolicCalls, what) == "symbolic"
     if mode == "evaluated" and record.recording():
         raise RuntimeError(
             f"{what}: cannot perform a call in *evaluated mode* while a loop, branch or another "
@@ -180,7 +177,7 @@ def _guarded(what: str, function: Callee, args: tuple, kwargs: dict[str, Any]) -
     `RuntimeError` that names it."""
     try:
         return function.run(*args, **kwargs)
-    except StateTarget:  # the enclosing statement will record it again
+    except scope.StateTarget:  # the enclosing statement will record it again
         raise
     except Exception as error:
         # As text: ctypes replaces errors that occur while it converts arguments.
@@ -234,7 +231,7 @@ def run(
         )
     size = node.broadcast_size(tuple(nodes), what)
     call = FunctionCall(what, functions, chosen._node, active._node, arguments, size)
-    with using(chosen._device):
+    with scope.using(chosen._device):
         if symbolic:
             none = node.literal(dt.u32, 0, 0)
             with scope.running(none, 0) if size == 0 else nullcontext():
@@ -286,13 +283,13 @@ def _symbolic(call: FunctionCall) -> Any:
     bodies = [partial(trace, f) for f in call.functions]
     nodes = record.branches(masks, bodies, recorded.nodes, call.what)
     outer_gradients.finish()
-    if flags.current & JitFlag.OptimizeCalls and any(zeros):
+    if flags.current & flags.JitFlag.OptimizeCalls and any(zeros):
         pairs = zip(nodes, zeros, strict=True)
         nodes = [node.literal(n.dtype, 0, n.size) if zero else n for n, zero in pairs]
     return merging.to_vectors(results[0].filled(recorded.attached(nodes))[0], results[0])
 
 
-def _is_zero(v: Value) -> bool:
+def _is_zero(v: graph.Value) -> bool:
     return v.var is None and v.node.op is LITERAL and repr(v.node.data) in ("0", "0.0", "False")
 
 
@@ -349,7 +346,7 @@ def _grouped(call: FunctionCall, lanes: Any) -> list[Any]:
     return [copied(a) if a._node.size == 1 else leaf_access.gather(a, at) for a in arrays]
 
 
-def _gathered_variables(call: FunctionCall, arrays: list[Any]) -> list[Var]:
+def _gathered_variables(call: FunctionCall, arrays: list[Any]) -> list[graph.Var]:
     """Returns the variables of those arguments that are entries of arrays of all lanes."""
     pairs = zip(arrays, call.arguments.leaves, strict=True)
     return [a._var for a, whole in pairs if a._var is not None and a._var is not whole._var]
@@ -388,9 +385,6 @@ def _merge(merged: list[Any], result: list[Any], lanes: Any, size: int) -> None:
             target._assign(leaf.resize(value, size))
         elif count and not merging.same_constant(leaf.value(target), leaf.value(value)):
             leaf_access.scatter(target, [leaf.resize(value, count)], at)
-
-
-T = TypeVar("T")
 
 
 def dispatch(
@@ -492,7 +486,7 @@ def func(f: Any = None, *, backend: JitBackend | None = None) -> Any:
 
     Raises:
         RuntimeError: there is neither a traced array nor a `backend`, or the function fails;
-            `__cause__` has the reason.
+            `__context__` has the reason.
 
     >>> @dr.func
     ... def plus_one(x):

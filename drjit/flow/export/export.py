@@ -1,19 +1,38 @@
-"""`dr.export`: a function as a file that needs NumPy and Numba only."""
+"""`dr.export`: a function as a file that needs NumPy and Numba only.
+
+The function is traced: its launches are those that a frozen function records, for arguments of
+which only types and sizes matter; nothing is launched. Traces for different sizes tell which sizes
+are free, and how numbers depend on them.
+"""
 
 import inspect
 import os
 from collections.abc import Callable, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from ...array.base import ArrayBase
+from ...array import leaf, tree
+from ...array.base import ArrayBase, type_label
 from ...array.pytree import leaf_arrays, map_tree
 from ...function.ad.grad import detach, enable_grad, grad
-from ...function.ad.propagate import backward
+from ...function.ad.propagate import ADContextManager, ADScope, backward
 from ...function.data.reduce import sum as total
 from ...function.signature import signature
+from ...jit import flags, log
+from ...jit.device import Buffer, Operands
+from ...jit.ir import dtype as dt
+from ...jit.ir.location import describe, user_location
+from ...jit.ir.node import BUFFER, LITERAL, Node, buffer
 from ...jit.ir.scope import innermost
-from ...jit.run.freeze import active
+from ...jit.run import freeze, schedule
+from ...jit.run.freeze import Literal, RecordedLaunch, RecordedOperation, Recorder, Recording
+from ...jit.run.freeze_size import plain
+from ..freeze.layout import InputLayout, evaluated_layout, free_variables, kind_of, nodes_in, opened
+from ..freeze.recordings import Different, General, merged
+from ..freeze.result import Snapshot
+from ..region.state import call
+from .file import Leaf, OtherValue, Traced, TracedKernel, TreePart, short, write
 
 _HEAD = '''"""{title}
 
@@ -71,12 +90,10 @@ def export(
     >>> "def wave(x, y):" in text, "from numba import njit" in text
     (True, True)
     """
-    from .file import write  # with the translation of kernel texts, for few programs
-
     what = f"dr.export({getattr(function, '__qualname__', 'function')})"
     if not callable(function):
         raise TypeError(f"dr.export(): expected a function, got {type(function).__name__}")
-    if active() is not None or innermost() is not None:
+    if freeze.active() is not None or innermost() is not None:
         raise RuntimeError(f"{what}: cannot be used in a function that is being traced")
     own: str = getattr(function, "__name__", "compute")
     name = name or (own if own.isidentifier() else "compute")
@@ -84,29 +101,17 @@ def export(
         raise ValueError(f"{what}: {name!r} is not a name")
     parameters = _parameters(function, len(arguments), what)
     title = (inspect.getdoc(function) or f"What {name} computes.").splitlines()[0]
-    made = [_traced(function, name, parameters, arguments, title, what)]
+    rows = [(function, name, title)]
     if gradient:
-        made.append(
-            _traced(
-                _value_and_grad(function, what), f"{name}_value_and_grad", parameters, arguments,
-                f"The result of {name}, and the gradients of the sum of its entries.", what,
-            )
-        )  # fmt: skip
-    text = write(made, what, _head(function, made))
+        title = f"The result of {name}, and the gradients of the sum of its entries."
+        rows.append((_value_and_grad(function, what), f"{name}_value_and_grad", title))
+    made = []
+    for f, own, title in rows:
+        general, fixed, reasons = traced(f, arguments, what)
+        made.append(Traced(own, parameters, general, tuple(fixed), reasons, title))
     target = Path(path)
-    target.write_text(text, encoding="utf-8")
+    target.write_text(write(made, what, _head(function, made)), encoding="utf-8")
     return target
-
-
-def _traced(
-    function: Callable, name: str, parameters: tuple[str, ...], arguments: Sequence[Any],
-    title: str, what: str,
-) -> Any:  # fmt: skip
-    from .file import Traced
-    from .trace import traced
-
-    general, fixed, reasons = traced(function, arguments, what)
-    return Traced(name, parameters, general, tuple(fixed), reasons, title)
 
 
 def _parameters(function: Callable, count: int, what: str) -> tuple[str, ...]:
@@ -162,3 +167,302 @@ def _head(function: Callable, made: list[Any]) -> str:
     lines = [f"    {t.name}({', '.join(t.parameters)})" for t in made]
     functions = "\n".join([*lines, ""])
     return _HEAD.format(title=made[0].title, origin=where, functions=functions)
+
+
+# ---- Traces
+
+
+def _code(kernel: Any) -> TracedKernel:
+    program = kernel.program
+    first = 1 + len(program.inputs) + len(program.literals)
+    word = first + program.checks
+    targets = []
+    for _, mode in program.effects:
+        targets.append(word)
+        word += 3 if mode == "expand" else 1
+    outputs = [None if o.kind == "effect" else (o.kind, o.param) for o in program.outputs]
+    # Whether results bypass the caches depends on sizes.
+    text = kernel.text.replace("    stream(", "    store(")
+    return TracedKernel(text, first, program.checks, tuple(targets), tuple(outputs))
+
+
+class Tracer(Recorder):
+    """Records launches without carrying them out."""
+
+    def slot(self, n: Node) -> freeze.ValueNumber:
+        """Returns the number of an evaluated node; what was there before is a constant."""
+        known = self._find(n.data)
+        return self._constant(n) if known is None else known
+
+    def record(self, launched: Any, size: int, operands: Operands) -> list[Buffer | None]:
+        inputs, literals, checks, targets = operands
+        read = tuple([self.slot(n) for n in inputs])
+        effects = tuple([self._target(e) for e in targets])
+        outputs: list[Any] = []
+        made: list[Buffer | None] = []
+        for o in launched.program.outputs:
+            if o.kind == "effect":
+                made.append(None)
+                outputs.append(None)
+                continue
+            lanes = 1 if o.kind == "reduce" else size
+            b = launched.device.allocate_for(o.dtype, lanes)
+            made.append(b)
+            outputs.append((self._result(b), o.dtype, o.kind == "reduce"))
+        constants = tuple([(n.dtype, n.data) for n in literals])
+        bounds = tuple([(c.data, c.deps[0].dtype) for c in checks])
+        kernel: Any = _code(launched)
+        self.steps.append(
+            freeze.RecordedLaunch(kernel, size, read, constants, bounds, effects, tuple(outputs))
+        )
+        return made
+
+    def operation(self, function: Callable, arguments: tuple, sized_by_data: bool) -> Any:
+        """Records a primitive, whose result has the type and size that `_SHAPES` says."""
+        function = getattr(function, "__wrapped__", function)
+        name = function.__name__
+        rule = _SHAPES.get(name)
+        if rule is None:
+            raise self.refusal(
+                f"{_TITLES.get(name, name)} makes an array whose size depends on the contents of "
+                "others, so that the sizes of what follows are not known"
+            )
+        for a in arguments:
+            if isinstance(a, Node) and a.op is not LITERAL:
+                schedule.materialize(a)
+        given = tuple([self._given(a) for a in arguments])
+        if name == "matmul":
+            layout = arguments[2]
+            rows = tuple([tuple(map(int, row)) for row in layout.offsets])
+            given = (*given[:2], layout.sizes, layout.transposed, rows)
+        t, size = rule(*arguments)
+        device = next(
+            (a.data.device for a in arguments if isinstance(a, Node) and a.op is BUFFER), None
+        ) or arguments[-1]  # fmt: skip
+        made = buffer(t, size, device.allocate_for(t, size))
+        self.steps.append(RecordedOperation(function, given, (self._result(made.data),), None))
+        return made
+
+    def bound(self, n: Node) -> int:
+        raise self.refusal("the memory it needs depends on the contents of an array")
+
+    def refuse_read(self) -> None:
+        raise self.refusal(
+            "the function reads the contents of an array (by converting it to a Python "
+            "number, a NumPy array or text, or as the condition of an evaluated loop). Use "
+            "dr.select() and symbolic loops, or return the array"
+        )
+
+    def refusal(self, reason: str) -> RuntimeError:
+        """Returns the error for something that cannot be exported."""
+        return RuntimeError(f"{self.what}: at {describe(user_location())}, {reason}.")
+
+
+_SHAPES: dict[str, Callable[..., tuple[dt.DType, int]]] = {
+    "prefix": lambda reduce, a, *rest: (a.dtype, a.size),
+    "_block_reduce": lambda reduce, a, length, count: (a.dtype, count),
+    "reduce_rows": lambda reduce, a, rows, columns: (a.dtype, a.size // rows),
+    "_sorted": lambda key, payload, bits: (key.dtype if payload is None else dt.u32, key.size),
+    "matmul": lambda a, b, layout: (
+        a.dtype, layout.sizes[0] * layout.sizes[1] * len(layout.offsets)
+    ),
+    "_allocated": lambda size, dtype, device: (dtype, size),
+}  # fmt: skip
+_TITLES = {"compress": "dr.compress()"}
+
+
+def described(value: Any, number: Callable[[Node], Any], what: str) -> Any:
+    """Returns a PyTree of arrays as nested tuples.
+
+    Raises:
+        TypeError: it contains something else.
+    """
+    value = plain(value)
+    kind = kind_of(type(value))
+    if kind == "leaf":
+        n = value._node
+        found = Literal(n.dtype, n.data, n.size) if n.op is LITERAL else number(n)
+        return Leaf(found, n.dtype, n.size)
+    if kind in ("nested", "tensor", "sequence", "dict", "struct"):
+        keys, parts = opened(value, kind)
+        if kind == "sequence":
+            kind = "tuple" if isinstance(value, tuple) else "list"
+        keys = tuple(keys) if keys is not None else None
+        return TreePart(kind, keys, tuple([described(v, number, what) for v in parts]))
+    if value is None or isinstance(value, bool | int | float | complex | str):
+        return OtherValue(repr(value))
+    raise TypeError(
+        f"{what}: an object of type {type_label(type(value))} among arguments or results. They can "
+        "be arrays, tensors, Python numbers, and lists, tuples, dictionaries and data classes of "
+        "them."
+    )
+
+
+def dimensions(value: Any) -> list[int]:
+    """Returns the sizes of the arrays among arguments: of a tensor, that of its first axis."""
+    kind = kind_of(type(value))
+    if kind == "leaf":
+        return [value._node.size]
+    if kind == "tensor":
+        return [value._shape[0]] if value._shape else []
+    if kind == "nested":
+        found = [n for v in value._components for n in dimensions(v)]
+        return [max(found)] if found else []
+    if kind in ("sequence", "dict", "struct"):
+        return [n for v in opened(value, kind)[1] for n in dimensions(v)]
+    return []
+
+
+def stand_in(value: Any, factors: dict[int, int], what: str, size: int | None = None) -> Any:
+    """Returns arguments of the same types without contents; sizes are multiplied by factors."""
+    kind = kind_of(type(value))
+    if kind == "leaf":
+        n = value._node
+        lanes = size if size is not None else n.size * factors.get(n.size, 1)
+        return leaf.wrap(
+            type(value), buffer(n.dtype, lanes, value._device.allocate_for(n.dtype, lanes))
+        )
+    if kind == "tensor":
+        shape = (*[n * factors.get(n, 1) for n in value._shape[:1]], *value._shape[1:])
+        array = stand_in(value._array, factors, what, prod(shape))
+        return tree.rebuilt(type(value), shape, [array])
+    if kind == "nested":
+        found = dimensions(value)
+        lanes = size if size is not None else (found[0] * factors.get(found[0], 1) if found else 0)
+        parts = [stand_in(v, factors, what, lanes) for v in value._components]
+        return tree.rebuilt(type(value), None, parts)
+    if kind in ("sequence", "dict", "struct"):
+        keys, parts = opened(value, kind)
+        return tree.rebuilt(type(value), keys, [stand_in(v, factors, what) for v in parts])
+    if isinstance(value, ArrayBase):
+        raise TypeError(
+            f"{what}: an argument of type {type_label(type(value))} belongs to drjit.scalar; pass "
+            "arrays of drjit.llvm or drjit.auto."
+        )
+    return value
+
+
+def recording(
+    function: Callable, arguments: Sequence[Any], sizes: tuple[int, ...], what: str
+) -> Recording:
+    """Traces a function; returns the recording, whose outcome describes arguments and result."""
+    outside = free_variables(function)
+    before = outside()
+    layout = evaluated_layout(what, None, (tuple(arguments),), before)
+    schedule.evaluate([])
+    snapshot = Snapshot(layout, what)
+    own = InputLayout(None, (tuple(arguments),), ()).nodes
+    held = list(own)  # so that a scatter copies instead of changing them
+    tracer = Tracer([n.data for n in own], what)
+    # In debug mode, values know their lines.
+    with flags.scoped_set_flag(flags.JitFlag.Debug), ADContextManager(ADScope.Isolate, ()):
+        try:
+            tracer.start()
+            result = plain(call(what, lambda a: function(*a), tuple(arguments)))
+            schedule.evaluate([*snapshot.nodes(), *nodes_in(result, arguments, before)])
+            outcome = snapshot.outcome(tracer, result, [])
+        finally:
+            tracer.stop()
+    after = outside()
+    changed = outcome.arrays or outcome.gradients or outcome.contents
+    if changed or any(a is not b for a, b in zip(before, after, strict=False)):
+        raise RuntimeError(
+            f"{what}: the function changes an argument, or something outside of it, in place. An "
+            "exported function computes results from arguments: make a copy, such as Float(x), "
+            "and return it."
+        )
+    parts = (described(tuple(arguments), tracer.slot, what), described(result, tracer.slot, what))
+    del held
+    return tracer.recording(sizes, parts)
+
+
+# ---- Sizes
+
+
+# What sizes are multiplied with in two traces. Multiples remain divisible by what the example is
+# divisible by, and few programs have other arrays of such sizes.
+_FIRST, _SECOND = (37, 43, 53, 61, 71, 79), (41, 47, 59, 67, 73, 83)
+_LARGE = 1 << 13  # sizes that other arrays rarely have anyway
+
+
+class _ShapeFunction:
+    """A function with examples of its arguments, whose distinct sizes are `sizes`."""
+
+    def __init__(self, function: Callable, examples: Sequence[Any], what: str) -> None:
+        self.function, self.examples, self.what = function, tuple(examples), what
+        self.sizes = list(dict.fromkeys(n for n in dimensions(self.examples) if n > 1))
+        self.reasons: dict[int, str] = {}
+
+    def trace(self, factors: dict[int, int]) -> Recording:
+        """Returns the recording for sizes multiplied by some factors."""
+        arguments = stand_in(self.examples, factors, self.what)
+        sizes = tuple([n * factors.get(n, 1) for n in self.sizes])
+        return recording(self.function, arguments, sizes, self.what)
+
+    def general(self, free: Sequence[int]) -> General:
+        """Returns the recording for any values of some sizes."""
+        if not free:
+            return General(self.trace({}), (), ())
+        pairs = [
+            (a, b) if n < _LARGE else (1, 2 + k)
+            for k, (n, a, b) in enumerate(zip(free, _FIRST, _SECOND, strict=False))
+        ]
+        first, second = (dict(zip(free, row, strict=False)) for row in zip(*pairs, strict=True))
+        a, b = self.trace(first), self.trace(second)
+        try:
+            return merged(a, b)
+        except Different:
+            self.reasons[free[-1]] = _difference(a, b)
+            raise
+
+    def allows(self, free: Sequence[int]) -> bool:
+        """Whether some sizes may change together; if not, the last one gets a reason."""
+        try:
+            self.general(free)
+        except Different:
+            return False
+        except (RuntimeError, TypeError, IndexError, ValueError) as error:
+            self.reasons[free[-1]] = f"the function cannot run with another one: {error}"
+            return False
+        return True
+
+
+def _difference(a: Recording, b: Recording) -> str:
+    """Says where two recordings differ in more than sizes."""
+    for n, m, place in zip(a.uses.decisions, b.uses.decisions, a.uses.places, strict=False):
+        if n != m:
+            return f"it decides about the trace at {short(place)}"
+    for s, other in zip(a.steps, b.steps, strict=False):
+        if isinstance(s, RecordedLaunch) and isinstance(other, RecordedLaunch):
+            lines, others = (step.kernel.text.split("\n") for step in (s, other))
+            comments = [line.partition("  # ")[2] for line in lines]
+            for k, (x, y) in enumerate(zip(lines, others, strict=False)):
+                seen = [c for c in comments[: k + 1] if c]
+                if x != y and seen:
+                    place = seen[-1].rpartition("/")[2]
+                    return f"the kernels differ from here on: {place}"
+    return "the function does other things with another one"
+
+
+def traced(
+    function: Callable, examples: Sequence[Any], what: str
+) -> tuple[General, list[int], dict[int, str]]:
+    """Traces a function for several sizes of its arguments. Returns the recording, the distinct
+    sizes of the examples that must stay as they are, 0 in place of those that are free, and why.
+
+    A size is free if traces for two values of it differ only in numbers that are proportional to
+    it.
+    """
+    f = _ShapeFunction(function, examples, what)
+    free: list[int] = f.sizes
+    if not f.allows(free):
+        f.trace({})  # raises what is wrong with the function itself
+        free = []
+        for n in f.sizes:
+            if f.allows([*free, n]):
+                free.append(n)
+    fixed = [n if n not in free else 0 for n in f.sizes]
+    reasons = {n: f.reasons[n] for n in fixed if n}
+    for n, reason in reasons.items():
+        log.log(log.LogLevel.Warn, "%s: the size %d is fixed, because %s.", what, n, reason)
+    return f.general(free), fixed, reasons

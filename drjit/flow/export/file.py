@@ -4,6 +4,7 @@ import base64
 import os
 import zlib
 from collections.abc import Sequence
+from math import gcd
 from typing import Any, NamedTuple
 
 from ...jit.ir.dtype import BY_CODE, DType
@@ -15,12 +16,43 @@ from ...jit.target.scalar import ExportedModule
 from ...jit.target.scalar.expressions import CannotExport, constant
 from ...jit.target.scalar.kernel import KernelFunction, kernel
 from ...jit.target.scalar.module import definitions_of
-from ..freeze.recordings import General, SizedNumber
-from .trace import Leaf, OtherValue, TracedKernel, TreePart
-from .trace import text as size_text
+from ..freeze.recordings import General, Proportion, SizedNumber
 
 _SUPPORT = os.path.join(os.path.dirname(__file__), "support.py")
 FEW = 8  # entries of a constant that are written as numbers
+
+
+class TracedKernel(NamedTuple):
+    """A kernel as a recording has it: the text, the place of bounds checks among its words, and
+    the words of targets and outputs."""
+
+    text: str
+    first_check: int
+    checks: int
+    targets: tuple[int, ...]
+    outputs: tuple[tuple[str, int] | None, ...]
+
+
+class Leaf(NamedTuple):
+    """A one-dimensional array: its value, element type and size."""
+
+    value: Any
+    dtype: DType
+    size: Any
+
+
+class TreePart(NamedTuple):
+    """A container: its kind, its keys or shape, and its parts."""
+
+    kind: str
+    keys: Any
+    parts: tuple
+
+
+class OtherValue(NamedTuple):
+    """Anything else."""
+
+    text: str
 
 
 class Traced(NamedTuple):
@@ -215,9 +247,8 @@ class PublicFunctionWriter:
                 f"{whole} = {use('shaped')}({value}, ({shown}, None), {_numpy(leaves[0].dtype)}, "
                 f"{name!r})"
             )
-            self.add(f"{', '.join(made)} = np.split({whole}, {len(made)})" if len(made) > 1 else (
-                f"{made[0]} = {whole}"
-            ))  # fmt: skip
+            comma = "," if len(made) == 1 else ""
+            self.add(f"{', '.join(made)}{comma} = np.split({whole}, {len(made)})")
             self.check_size(made[0], leaves[0].size, name)
         else:
             for k, inner in enumerate(part.parts):
@@ -308,7 +339,7 @@ class PublicFunctionWriter:
         """Writes the table of the places that check bounds; returns their sizes."""
         rows, sizes = [], []
         for (count, what, where, signed, _, packet), dtype in step.checks:
-            rows.append(f"    ({what!r}, {_place(where)!r}, {dtype.itemsize * signed}, {packet}),")
+            rows.append(f"    ({what!r}, {short(where)!r}, {dtype.itemsize * signed}, {packet}),")
             sizes.append(self.size(count))
         name = f"SITES_{len(self.file.sites)}"
         self.file.sites.append("\n".join([f"{name} = (", *rows, ")"]))
@@ -396,10 +427,6 @@ def _numpy(dtype: DType) -> str:
     return "np.bool_" if dtype.is_mask else f"np.{dtype.element.name}"
 
 
-def _place(where: tuple) -> str:
-    return describe(where).rpartition("/")[2]
-
-
 def _components(part: Any) -> tuple[list[int], list[Leaf]]:
     """Returns the shape of a nested array without its last axis, and its leaves."""
     if isinstance(part, Leaf):
@@ -441,3 +468,24 @@ def write(traced: Sequence[Traced], what: str, head: str) -> str:
     for t in traced:
         PublicFunctionWriter(file, t).write()
     return file.text(head)
+
+
+def short(place: Any) -> str:
+    """Returns a place without its folder."""
+    return describe(place).rpartition("/")[2]
+
+
+def size_text(number: Any, names: Sequence[str]) -> str:
+    """Returns a number of a recording as an expression of the sizes with these names."""
+    if type(number) is not SizedNumber:
+        return str(int(number))
+    return min((_proportion(o, names) for o in number.options), key=len)
+
+
+def _proportion(p: Proportion, names: Sequence[str]) -> str:
+    shared = gcd(p.value, p.at)
+    factor, divisor = p.value // shared, p.at // shared
+    parts = names[p.which] if p.length == 1 else f"(-(-{names[p.which]} // {p.length}))"
+    if divisor == 1:
+        return parts if factor == 1 else f"{factor} * {parts}"
+    return f"{factor} * {parts} // {divisor}" if factor != 1 else f"{parts} // {divisor}"

@@ -133,8 +133,7 @@ def prefix(op, a, exclusive, run, start):
 
 def block_reduce(op, a, run):
     """Returns the reduction of each run of entries."""
-    found = FOLDS[op].reduce(a.reshape(-1, run), axis=1, dtype=accumulator(a))
-    return found.astype(a.dtype)
+    return FOLDS[op].reduce(a.reshape(-1, run), axis=1, dtype=accumulator(a)).astype(a.dtype)
 
 
 def reduce_rows(op, a, rows, columns, start):

@@ -59,23 +59,16 @@ def fast_path(
     With `replay`, which writes statements (see `codegen.replay_writer`), the function also performs
     the call, and returns a tuple with its result; `MatchedInputs` if that was not possible.
     """
-    writer = _Writer(changing)
+    writer = _Writer(layout, changing)
     try:
         writer.values("inputs", inputs)
         writer.values("implicit", implicit)
-    except _UnknownKind:
+    except (_UnknownKind, KeyError):  # what is another object each time has no number
         return None
     check = writer.function(None)
-    found = check(inputs, implicit)
-    if found is None or not _are_same(found.nodes, layout.nodes):
-        return None
-    if not _are_same(found.objects, layout.objects):
+    if check(inputs, implicit) is None:
         return None
     return check if replay is None else writer.function(replay)
-
-
-def _are_same(values: Sequence[Any], others: Sequence[Any]) -> bool:
-    return [*map(id, values)] == [*map(id, others)]
 
 
 def _evaluated(nodes: list[Node]) -> bool:
@@ -102,24 +95,21 @@ class _UnknownKind(Exception):
 
 
 class _Writer:
-    """Writes the statements that follow `InputLayout` through the inputs. Objects are called `o0`,
-    `o1` and so on, and values `v0`, `v1`."""
+    """Writes the statements that follow an `InputLayout` through the inputs. By their numbers in
+    it, objects are called `o0`, `o1` and so on, and values `v0`, `v1`."""
 
-    def __init__(self, changing: set[int]) -> None:
-        self.changing = changing
+    def __init__(self, layout: InputLayout, changing: set[int]) -> None:
+        self.layout, self.changing = layout, {f"v{k}" for k in changing}
         self.lines: list[str] = []
         self.names: dict[str, Any] = {
-            "BUFFER": BUFFER,
-            "LITERAL": LITERAL,
-            "MatchedInputs": MatchedInputs,
-        }
-        self.names["evaluated"] = _evaluated
-        self.objects: dict[int, int] = {}
-        self.nodes: dict[int, int] = {}
-        self.places: list[list[tuple[int, str]]] = []
+            "BUFFER": BUFFER, "LITERAL": LITERAL, "MatchedInputs": MatchedInputs,
+            "evaluated": _evaluated,
+        }  # fmt: skip
+        self.numbers = {id(o): k for k, o in enumerate(layout.objects)}
+        rows = enumerate(layout.holders)
+        self.value_names = {(id(o), name): f"v{k}" for k, row in rows for o, name in row}
+        self.assigned: set[str] = set()
         self.parts = self.depth = 0
-        self.classes: dict[type, list[int]] = {}  # the objects of each
-        self.own: dict[int, int] = {}  # the values of arrays with data
 
     def name_of(self, value: Any) -> str:
         """Returns a name for a value that exists now."""
@@ -129,6 +119,16 @@ class _Writer:
 
     def unless(self, condition: str) -> None:
         self.lines.append(f"if not ({condition}): return None")
+
+    def is_new(self, name: str, text: str) -> bool:
+        """Gives an object or value its name when it is met first, or tests that it is the same;
+        returns whether it is met first."""
+        if name in self.assigned:
+            self.unless(f"{text} is {name}")
+            return False
+        self.assigned.add(name)
+        self.lines.append(f"{name} = {text}")
+        return True
 
     def values(self, text: str, found: Sequence[Any], counted: bool = False) -> None:
         """Takes the parts of a sequence apart, and goes through them; `counted` says that there are
@@ -172,15 +172,12 @@ class _Writer:
         self.unless(f"{self.name_of(known)}{called} is {name}")
 
     def object(self, name: str, value: Any, kind: str) -> None:
-        if id(value) in self.objects:
-            self.unless(f"{name} is o{self.objects[id(value)]}")
+        own = f"o{self.numbers[id(value)]}"
+        if not self.is_new(own, name):
             return
-        number = self.objects[id(value)] = len(self.objects)
-        self.lines.append(f"o{number} = {name}")
         self.unless(f"type({name}) is {self.name_of(type(value))}")
-        self.classes.setdefault(type(value), []).append(number)
         if kind == "leaf":
-            self.leaf(number, value)
+            self.leaf(own, value)
             return
         if kind == "object" and (
             self.depth >= DEEPEST or type(getattr(value, "__dict__", None)) is not dict
@@ -221,65 +218,59 @@ class _Writer:
         else:
             self.unless(f"not {_PARTS[kind](name, keys)}")
 
-    def leaf(self, number: int, a: Any) -> None:
-        self.node(f"o{number}._node", a._node, number, "_node")
-        if a._node.op is not LITERAL:
-            self.own[number] = self.nodes[id(a._node)]
+    def leaf(self, name: str, a: Any) -> None:
+        self.node(name, a, "_node")
         v = a._var
-        self.lines.append(f"var = o{number}._var")
+        self.lines.append(f"var = {name}._var")
         if v is None:
             self.unless("var is None")
             return
-        if id(v) in self.objects:
-            self.unless(f"var is o{self.objects[id(v)]}")
+        own = f"o{self.numbers[id(v)]}"
+        if not self.is_new(own, "var"):
             return
-        number = self.objects[id(v)] = len(self.objects)
-        self.classes.setdefault(type(v), []).append(number)
-        self.lines.append(f"o{number} = var")
         self.unless("var is not None")
         self.unless(f"var.rule is {'' if v.rule is None else 'not '}None")
         if v.grad is None:
             self.unless("var.grad is None")
         else:
             self.unless("var.grad is not None")
-            self.node("var.grad", v.grad, number, "grad")
+            self.node(own, v, "grad")
 
-    def node(self, text: str, n: Node, holder: int, attribute: str) -> None:
-        literal = n.op is LITERAL
-        if not literal and id(n) in self.nodes:
-            before = self.nodes[id(n)]
-            self.unless(f"{text} is v{before}")
-            self.places[before].append((holder, attribute))
+    def node(self, name: str, holder: Any, attribute: str) -> None:
+        n: Node = getattr(holder, attribute)
+        own = self.value_names[id(holder), attribute]
+        if not self.is_new(own, f"{name}.{attribute}"):
             return
-        number = len(self.places)
-        self.places.append([(holder, attribute)])
-        self.lines.append(f"v{number} = {text}")
-        self.unless(f"v{number}.size == {n.size}")
-        if literal:
-            self.unless(f"v{number}.op is LITERAL")
-            if number not in self.changing:
-                self.unless(f"repr(v{number}.data) == {repr(n.data)!r}")
-        else:
-            self.nodes[id(n)] = number
+        self.unless(f"{own}.size == {n.size}")
+        if n.op is LITERAL:
+            self.unless(f"{own}.op is LITERAL")
+            if own not in self.changing:
+                self.unless(f"repr({own}.data) == {repr(n.data)!r}")
 
     def function(self, replay: Callable | None) -> Callable:
         """Returns the function, which performs the call by the statements of `replay`."""
-        nodes = ", ".join([f"v{k}" for k in range(len(self.places))])
-        data = [f"v{k}" for k in self.nodes.values()]
-        objects = ", ".join([f"o{k}" for k in range(len(self.objects))])
+        layout, classes = self.layout, dict[type, list[str]]()
+        nodes = [f"v{k}" for k in range(len(layout.nodes))]
+        objects = [f"o{k}" for k in range(len(layout.objects))]
+        rows = [*zip(nodes, layout.nodes, layout.holders, strict=True)]
+        data = [name for name, n, _ in rows if n.op is not LITERAL]
+        # Arrays are different ones if their values are.
+        apart = {id(held[0][0]) for _, n, held in rows if n.op is not LITERAL and len(held) == 1}
+        for name, o in zip(objects, layout.objects, strict=True):
+            if id(o) not in apart:
+                classes.setdefault(type(o), []).append(name)
         lines = [*self.lines, *_distinct(data)]
-        for numbers in self.classes.values():
-            # Arrays are different ones if their values are.
-            alone = [k in self.own and len(self.places[self.own[k]]) == 1 for k in numbers]
-            names = [f"o{k}" for k, apart in zip(numbers, alone, strict=True) if not apart]
+        for names in classes.values():
             lines += _distinct(names)
-        self.names["places"] = self.places
+        self.names["places"] = [
+            [(self.numbers[id(o)], name) for o, name in held] for held in layout.holders
+        ]
         if data:
             # A literal in place of data would not become data.
             there = " and ".join([f"{v}.op is BUFFER" for v in data])
             wait = f"not ({there}) and not evaluated([{', '.join(data)}])"
             lines.append(f"if {wait}: return None")
-        match = f"return MatchedInputs([{nodes}], [{objects}], places)"
+        match = f"return MatchedInputs([{', '.join(nodes)}], [{', '.join(objects)}], places)"
         lines += [match] if replay is None else replay(self.name_of, match)
         body = "\n    ".join(lines)
         exec(f"def check(inputs, implicit):\n    {body}\n", self.names)

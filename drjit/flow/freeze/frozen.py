@@ -16,7 +16,6 @@ from ...function.signature import importable_name
 from ...jit import flags, log, progress
 from ...jit.backend import JitBackend
 from ...jit.device import Device, find
-from ...jit.flags import JitFlag
 from ...jit.ir.node import BUFFER, LITERAL, Node
 from ...jit.ir.scope import innermost
 from ...jit.run import schedule
@@ -32,13 +31,14 @@ from .result import Snapshot, replay_writer, reproduce
 
 # Flags for what happens besides the computation.
 _IMPORTANT = ~int(
-    JitFlag.KernelHistory
-    | JitFlag.LaunchBlocking
-    | JitFlag.PrintIR
-    | JitFlag.FreezingScope
-    | JitFlag.Progress
+    flags.JitFlag.KernelHistory
+    | flags.JitFlag.LaunchBlocking
+    | flags.JitFlag.PrintIR
+    | flags.JitFlag.FreezingScope
+    | flags.JitFlag.Progress
+    | flags.JitFlag.FullTraceback
 )
-_FREEZING, _RECORDING = int(JitFlag.KernelFreezing), int(JitFlag.FreezingScope)
+_FREEZING, _RECORDING = int(flags.JitFlag.KernelFreezing), int(flags.JitFlag.FreezingScope)
 
 
 _REPLAYS, _FAST_PATHS = 2, 4  # how many replays come before a fast path; how many of these to keep
@@ -136,10 +136,8 @@ class FrozenFunction:
                 replay = None if data else replay_writer(ready, layout.objects)
                 check = fast_path(layout, inputs, implicit, set(data), replay)
                 if check is not None:
-                    final = ready.at_once is not None
-                    row = _FastPath(
-                        names, now & _IMPORTANT, check, final, family, sizes, ready, data
-                    )
+                    final, important = ready.at_once is not None, now & _IMPORTANT
+                    row = _FastPath(names, important, check, final, family, sizes, ready, data)
                     self._fast_paths = [row, *self._fast_paths[: _FAST_PATHS - 1]]
             found = _replayed(ready, layout, data, family)
             if found is not None:
@@ -197,8 +195,7 @@ class FrozenFunction:
             found = self._structures.get(tuple(key))
             if found is None:
                 changing = set() if self._auto_opaque else set(range(len(values)))
-                made = Structure(values, changing)
-                found = self._structures.setdefault(tuple(key), made)
+                found = self._structures.setdefault(tuple(key), Structure(values, changing))
             elif values != found.last:
                 self._note_changes(found, values)
             changing = found.changing.copy()  # another thread may add to it
@@ -316,7 +313,7 @@ def _replayed(
         with schedule.lock:
             family.drop(recording.sizes)
         return None
-    result = reproduce(outcome, layout, values)
+    result = reproduce(outcome, layout.objects, [*layout.objects], values)
     if outcome.waiting:
         waiting = [layout.objects[k] for k in outcome.waiting]
         inside = [v for v in waiting if v.rule is not None]
@@ -368,8 +365,7 @@ class Frozen(FrozenFunction):
         if not self.enabled:
             return self.f(*args, **kwargs)
         inputs = (*args, *kwargs.values()) if kwargs else args
-        names = (len(args), *kwargs)
-        return self.call((args, kwargs), names, inputs)
+        return self.call((args, kwargs), (len(args), *kwargs), inputs)
 
     def _run(self, tree: tuple[tuple, dict]) -> Any:
         args, kwargs = tree

@@ -16,7 +16,6 @@ from typing import Any
 
 from ...array import pytree, tree
 from ...array.base import ArrayBase, KernelValue, type_label
-from ...array.pytree import CONTAINERS, field_names
 from ...jit.ir.node import BUFFER, LITERAL, Node
 from ...jit.lazy import np
 from ...jit.run import schedule
@@ -47,10 +46,12 @@ class InputLayout:
         self._size_numbers = {0: -1, 1: -2}  # sizes for which code may differ
         self._lenient = False
         self._depth = 0
-        self._add(inputs)
-        if implicit:
+        try:
+            self._add(inputs)
             self._lenient = True
             self._add(implicit)
+        except RecursionError:
+            raise pytree.too_deep() from None
 
     def _add(self, values: Iterable[Any]) -> None:
         key, objects = self.key, self.objects
@@ -177,8 +178,6 @@ def evaluated_layout(
     """Returns the decomposed inputs of the function `what`, whose values have been evaluated."""
     try:
         layout = InputLayout(names, inputs, implicit)
-    except RecursionError:
-        raise pytree.too_deep() from None
     except TypeError as error:
         raise TypeError(f"{what}: {error}") from None
     todo = [n for n in layout.nodes if n.op is not BUFFER and n.op is not LITERAL]
@@ -189,10 +188,7 @@ def evaluated_layout(
 
 def nodes_in(*trees: Any) -> list[Node]:
     """Returns the values in what a call has left behind."""
-    try:
-        return InputLayout(None, (), trees).nodes
-    except RecursionError:
-        raise pytree.too_deep() from None
+    return InputLayout(None, (), trees).nodes
 
 
 def reference_to(value: Any) -> Any:
@@ -213,7 +209,7 @@ def opened(value: Any, kind: str) -> tuple[Any, Any]:
         # Code may depend on attributes that are not fields.
         names = (*names, *[name for name in attributes if name not in names])
         return names, [getattr(value, name, None) for name in names]
-    if kind in CONTAINERS:
+    if kind in pytree.CONTAINERS:
         return pytree.opened(value, kind)
     if kind == "object":
         attributes = vars(value)
@@ -276,7 +272,7 @@ _EXACT = {
 @cache
 def fields_of(cls: Any) -> tuple[str, ...]:
     """Returns the names of the fields of a structure; nothing for other classes."""
-    return tuple(getattr(cls, "_traversed", field_names(cls)) or ())
+    return tuple(getattr(cls, "_traversed", pytree.field_names(cls)) or ())
 
 
 @cache
@@ -287,7 +283,7 @@ def kind_of(cls: Any) -> str:
     if issubclass(cls, ArrayBase):
         is_leaf = cls._kind == "leaf" and cls._namespace != "scalar"
         return "leaf" if is_leaf else "tensor" if cls._kind == "tensor" else "nested"
-    is_struct = field_names(cls) is not None or hasattr(cls, "_traversed")
+    is_struct = pytree.field_names(cls) is not None or hasattr(cls, "_traversed")
     if is_struct and not issubclass(cls, KernelValue):
         return "struct"
     if getattr(cls, "_by_identity", False):  # which only functions of this package say

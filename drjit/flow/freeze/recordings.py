@@ -13,7 +13,6 @@ from types import CodeType
 from typing import Any
 
 from ...jit.ir.dtype import DType
-from ...jit.ir.location import Location, line_of
 from ...jit.ir.node import Node, normalize
 from ...jit.lazy import np
 from ...jit.run.freeze import Recording, Replay, ValueNumber
@@ -153,8 +152,6 @@ class _Merger:
                 return a
             if len(a) != len(b):
                 raise Different
-            if a and type(a[0]) is CodeType:
-                return _location(a, b)
             items = [self.merge(x, y) for x, y in zip(a, b, strict=True)] if not (
                 a and isinstance(a[0], DType)
             ) else self._literal(a, b)  # fmt: skip
@@ -200,14 +197,6 @@ class _Merger:
             ):
                 return SizedNumber(self._options(*numbers), dtype, inverse)  # type: ignore[arg-type]
         raise Different
-
-
-def _location(a: Location, b: Location) -> Location:
-    """Returns the first of two locations on the same line. Their offsets may differ: Python makes
-    instructions that run often into others, some of which call functions from the place behind."""
-    if a[0] is not b[0] or line_of(a) != line_of(b):
-        raise Different
-    return a
 
 
 def _parts(size: int, length: int) -> int:

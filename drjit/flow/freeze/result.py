@@ -1,7 +1,7 @@
 """The outcome of a frozen function's call: its result, arrays that it changed in place, and new
 contents of the objects it received. All of it is described by nested tuples, from which a replay
-reproduces it: `reproduce` does, and so do the statements of Python that `replay_writer` generates
-for one recording.
+reproduces it: `reproduce` does, or writes the statements of Python that do, which `replay_writer`
+generates for one recording.
 
 A description refers to values by their number in the recording, and to objects by number: first the
 `objects` of the inputs' `InputLayout`, then those that the call has created.
@@ -10,11 +10,11 @@ A description refers to values by their number in the recording, and to objects 
 import enum
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import setitem
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ...ad import graph
-from ...ad.graph import Var
 from ...array import leaf, pytree
 from ...array.base import ArrayBase, IncompatibleError, type_label
 from ...array.tree import differs, rebuilt, set_contents
@@ -24,7 +24,6 @@ from ...jit.run import schedule
 from ...jit.run.freeze import Literal, Recorder, Recording, Replay, ValueNumber
 from ...jit.run.freeze_size import Ratio, RecordedShape, Size, plain
 from ...jit.tuples import NamedTuple
-from .fast_path import MatchedInputs
 from .layout import InputLayout, fields_of, kind_of, opened
 
 _CONSTANTS = (
@@ -100,17 +99,17 @@ class Snapshot:
         self._objects = [*layout.objects]  # and new objects: ids of freed ones may be reused
         self._numbers = {id(o): ValueNumber(k) for k, o in enumerate(self._objects)}
         self._created: list[Any] = []
-        self._detached: dict[ValueNumber, Var] = {}
+        self._detached: dict[ValueNumber, graph.Var] = {}
         held = [(k, id(o), name) for k, held in enumerate(layout.holders) for o, name in held]
         nodes = layout.nodes
         self._nodes = {
             (o, name): nodes[k] if nodes[k].op is LITERAL else ValueNumber(k) for k, o, name in held
         }
         self._leaves: list[tuple[int, Any, Any]] = []
-        self._variables: list[tuple[int, Var]] = []
+        self._variables: list[tuple[int, graph.Var]] = []
         self._containers: list[tuple[int, Any, Any, Any]] = []
         for k, o in enumerate(layout.objects):
-            kind = "variable" if isinstance(o, Var) else kind_of(type(o))
+            kind = "variable" if isinstance(o, graph.Var) else kind_of(type(o))
             if kind == "variable":
                 self._variables.append((k, o))
             elif kind == "leaf":
@@ -246,47 +245,91 @@ class Snapshot:
 _MISSING = object()
 
 
-def reproduce(outcome: CallOutcome, layout: InputLayout | MatchedInputs, values: list[Any]) -> Any:
-    """Changes inputs as a recorded call did, and returns its result, given the values of a
-    replay."""
+class _Actions:
+    """Carries out each step of `reproduce` at once."""
 
-    def value(of: Value) -> Node:
-        return values[of] if type(of) is ValueNumber else literal(*of)  # type: ignore[misc]
+    constant = staticmethod(lambda value: value)
+    sequence = staticmethod(lambda cls, parts: cls(parts))
+    assign, put = staticmethod(setattr), staticmethod(setitem)
+    call = staticmethod(lambda function, *arguments: function(*arguments))
 
-    objects = [*layout.objects]
+
+class _Statements:
+    """Writes each step of `reproduce` as a statement of Python instead; objects and values are
+    names. `constant` gives an object one."""
+
+    def __init__(self, constant: Callable[[object], str]) -> None:
+        self.constant = constant
+        self.lines: list[str] = []
+
+    def _named(self, expression: str) -> str:
+        name = f"m{len(self.lines)}"
+        self.lines.append(f"{name} = {expression}")
+        return name
+
+    def sequence(self, cls: type, parts: Sequence[str]) -> str:
+        listed = "".join([f"{part}, " for part in parts])
+        return self._named(f"({listed})" if cls is tuple else f"[{listed}]")
+
+    def assign(self, owner: str, attribute: str, value: str) -> None:
+        self.lines.append(f"{owner}.{attribute} = {value}")
+
+    def put(self, container: str, key: str, value: str) -> None:
+        self.lines.append(f"{container}[{key}] = {value}")
+
+    def call(self, function: Callable, *arguments: str) -> str:
+        return self._named(f"{self.constant(function)}({', '.join(arguments)})")
+
+
+def reproduce(
+    outcome: CallOutcome, inputs: Sequence[Any], objects: list[Any], values: Sequence[Any],
+    steps: Any = _Actions,
+) -> Any:  # fmt: skip
+    """Changes inputs as a recorded call did, and returns its result, given the values of a replay.
+    `objects` are the inputs, or their names if `steps` writes statements; new objects are
+    appended."""
+    constant, call, assign = steps.constant, steps.call, steps.assign
+
+    def value(of: Value | None) -> Any:
+        if of is None or type(of) is ValueNumber:
+            return constant(None) if of is None else values[of]
+        return call(literal, *map(constant, of))  # type: ignore[arg-type]
+
+    def part(p: Any) -> Any:
+        return objects[p] if type(p) is ValueNumber else constant(p)
+
     for k, of, _ in outcome.arrays:
-        objects[k]._node = value(of)
+        assign(objects[k], "_node", value(of))
     for row in outcome.created:
         if isinstance(row, Array):
-            cls, of, variable = row
-            made: Any = leaf.new(cls)
-            made._node = value(of)
-            if cls._diff:
-                made._var = None if variable is None else objects[variable]
+            made = call(leaf.new, constant(row.cls))
+            assign(made, "_node", value(row.value))
+            if row.cls._diff:
+                assign(made, "_var", part(row.variable))
         elif isinstance(row, GradVariable):
-            made = graph.new_input(value(row.value))
+            made = call(graph.new_input, value(row.value))
             if row.gradient is not None:
-                made.grad = value(row.gradient)
+                assign(made, "grad", value(row.gradient))
         else:
-            made = rebuilt(row.cls, row.keys, _parts(objects, row.parts))
+            made = steps.sequence(tuple if row.cls is tuple else list, [*map(part, row.parts)])
+            if row.cls is not tuple and row.cls is not list:
+                made = call(rebuilt, constant(row.cls), constant(row.keys), made)
         objects.append(made)
     for k, keys, parts in outcome.contents:
-        set_contents(objects[k], keys, _parts(objects, parts))
+        if type(inputs[k]) is dict:  # without a call of a Python function
+            call(dict.clear, objects[k])
+            for key, p in zip(keys, parts, strict=True):
+                steps.put(objects[k], constant(key), part(p))
+        else:
+            now = steps.sequence(list, [*map(part, parts)])
+            call(set_contents, objects[k], constant(keys), now)
     for k, _, variable in outcome.arrays:
-        if objects[k]._diff:
-            objects[k]._var = None if variable is None else objects[variable]
+        if type(inputs[k])._diff:
+            assign(objects[k], "_var", part(variable))
     for k, of in outcome.gradients:
-        v = objects[k]
-        v.grad, v.grad_var = None if of is None else value(of), None
-    result = outcome.result
-    return objects[result] if type(result) is ValueNumber else result
-
-
-def _parts(objects: list[Any], parts: tuple) -> list[Any]:
-    return [objects[p] if type(p) is ValueNumber else p for p in parts]
-
-
-# ---- The same as generated statements
+        assign(objects[k], "grad", value(of))
+        assign(objects[k], "grad_var", constant(None))
+    return part(outcome.result)
 
 
 def replay_writer(replay: Replay, objects: Sequence[Any]) -> Callable | None:
@@ -313,66 +356,8 @@ def _statements(
     lines = [f"v{number} = {name_of(constant)}" for number, constant in recording.constants]
     lines.append(f"with {name_of(schedule.lock)}:")
     lines += ["    " + line for line in launches.statements(name_of, give_up)]
-    return [*lines, *_Outcome(recording.outcome, objects, name_of).lines]
-
-
-class _Outcome:
-    """Writes the statements that reproduce an outcome; see `reproduce`."""
-
-    def __init__(
-        self, outcome: CallOutcome, objects: Sequence[Any], name_of: Callable[[object], str]
-    ) -> None:
-        self._name_of = name_of
-        self.lines = [f"o{k}._node = {self._value(of)}" for k, of, _ in outcome.arrays]
-        for number, row in enumerate(outcome.created, len(objects)):
-            self._make(f"o{number}", row)
-        for k, keys, parts in outcome.contents:
-            self._fill(f"o{k}", type(objects[k]), keys, parts)
-        for k, _, variable in outcome.arrays:
-            if type(objects[k])._diff:
-                self.lines.append(f"o{k}._var = {self._variable(variable)}")
-        for k, of in outcome.gradients:
-            self.lines.append(f"o{k}.grad = {'None' if of is None else self._value(of)}")
-            self.lines.append(f"o{k}.grad_var = None")
-        self.lines.append(f"return {self._part(outcome.result)},")
-
-    def _value(self, of: Value) -> str:
-        if type(of) is ValueNumber:
-            return f"v{of}"
-        return f"{self._name_of(literal)}(*{self._name_of(of)})"
-
-    def _variable(self, number: ValueNumber | None) -> str:
-        return "None" if number is None else f"o{number}"
-
-    def _part(self, part: Any) -> str:
-        return f"o{part}" if type(part) is ValueNumber else self._name_of(part)
-
-    def _make(self, name: str, row: Any) -> None:
-        if isinstance(row, Array):
-            self.lines.append(f"{name} = {self._name_of(leaf.new)}({self._name_of(row.cls)})")
-            self.lines.append(f"{name}._node = {self._value(row.value)}")
-            if row.cls._diff:
-                self.lines.append(f"{name}._var = {self._variable(row.variable)}")
-        elif isinstance(row, GradVariable):
-            self.lines.append(
-                f"{name} = {self._name_of(graph.new_input)}({self._value(row.value)})"
-            )
-            if row.gradient is not None:
-                self.lines.append(f"{name}.grad = {self._value(row.gradient)}")
-        else:
-            parts = "".join([f"{self._part(p)}, " for p in row.parts])
-            made = f"({parts})" if row.cls is tuple else f"[{parts}]"
-            if row.cls is not tuple and row.cls is not list:
-                new, cls, keys = map(self._name_of, (rebuilt, row.cls, row.keys))
-                made = f"{new}({cls}, {keys}, {made})"
-            self.lines.append(f"{name} = {made}")
-
-    def _fill(self, name: str, cls: type, keys: Any, parts: Sequence[Any]) -> None:
-        if cls is dict:
-            self.lines.append(f"{name}.clear()")
-            for key, part in zip(keys, parts, strict=True):
-                self.lines.append(f"{name}[{self._name_of(key)}] = {self._part(part)}")
-        else:
-            values = "".join([f"{self._part(p)}, " for p in parts])
-            set_, name_of = self._name_of(set_contents), self._name_of(keys)
-            self.lines.append(f"{set_}({name}, {name_of}, [{values}])")
+    steps = _Statements(name_of)
+    names = [f"o{k}" for k in range(len(objects))]
+    values = [f"v{k}" for k in range(recording.count)]
+    result = reproduce(recording.outcome, objects, names, values, steps)
+    return [*lines, *steps.lines, f"return {result},"]

@@ -117,8 +117,7 @@ def _iteration(
                 "in other ways as well. Use two variables."
             )
     state.put(saved)
-    placed = state.place(after, values, True)
-    return State(placed, state.titles, state.what)
+    return State(state.place(after, values, True), state.titles, state.what)
 
 
 def _end_iteration(steps: Steps, state: State) -> None:

@@ -18,14 +18,11 @@ from ...ad.graph import Value, Var, visible
 from ...array import leaf
 from ...jit import log
 from ...jit.ir import dtype as dt
-from ...jit.ir import node as ir
 from ...jit.ir import op
-from ...jit.ir.dtype import DType
-from ...jit.ir.node import Node
+from ...jit.ir.node import Node, apply, lane, literal, resize
 from ...jit.ir.scope import ACTIVE, active, innermost
 from ...jit.run import freeze, freeze_size, schedule
 from ...jit.trace import access, record
-from ...jit.trace.access import Access, Replacement
 from ..region.merging import masked
 from ..region.recording import Memories, Recomputation, RecordedOp, RecordedRegion, Targets, is_zero
 
@@ -43,12 +40,12 @@ CHECKPOINTS = 12
 
 def number(value: int) -> Node:
     """Returns the value of a counter."""
-    return ir.literal(dt.u32, value)
+    return literal(dt.u32, value)
 
 
-def zero(dtype: DType) -> Node:
+def zero(dtype: dt.DType) -> Node:
     """Returns the initial value of a sum."""
-    return ir.literal(dtype, 0)
+    return literal(dtype, 0)
 
 
 class StoredTrajectory:
@@ -63,32 +60,31 @@ class StoredTrajectory:
         lanes = freeze_size.parts(loop.size, PACKET) * PACKET
         kinds = {k: t for k, t in loop.kinds().items() if k in needed}
         self._memory = memory = {k: _unwritten(t, iterations * lanes) for k, t in kinds.items()}
-        lane = ir.lane(loop.size)
-        packet = ir.apply(op.mul, ir.apply(op.quotient, lane, number(PACKET)), number(iterations))
-        first = ir.apply(op.mul, packet, number(PACKET))
-        self._first = ir.apply(op.add, first, ir.apply(op.remainder, lane, number(PACKET)))
+        place = lane(loop.size)
+        packet = apply(op.mul, apply(op.quotient, place, number(PACKET)), number(iterations))
+        first = apply(op.mul, packet, number(PACKET))
+        self._first = apply(op.add, first, apply(op.remainder, place, number(PACKET)))
 
         def store(nodes: list[Node]) -> None:
-            mask = ir.apply(op.lt, nodes[-1], number(iterations))
-            at = Access(self._place(nodes[-1]), mask, _WHAT, inside=True)
+            mask = apply(op.lt, nodes[-1], number(iterations))
+            at = access.Access(self._place(nodes[-1]), mask, _WHAT, inside=True)
             for k, n in zip(loop.places, nodes, strict=False):
                 if k in memory:
-                    after = access.scatter(Replacement(memory.pop(k)), [n], at)
+                    after = access.scatter(access.Replacement(memory.pop(k)), [n], at)
                     if after is not None:
                         memory[k] = after
 
-        count = loop.counting(store)[-1]
-        self.count = ir.resize(count, loop.size)
+        self.count = resize(loop.counting(store)[-1], loop.size)
 
     def _place(self, iteration: Node) -> Node:
-        return ir.apply(op.add, self._first, ir.apply(op.mul, iteration, number(PACKET)))
+        return apply(op.add, self._first, apply(op.mul, iteration, number(PACKET)))
 
     def at(self, iteration: Node, kept: list[Node]) -> tuple[list[Node], list[Node]]:
         """Returns the needed variables at the beginning of an iteration. `kept` is what a reverse
         pass hands on from one iteration to the next, initially `start`; its new value is returned
         second.
         """
-        at = Access(self._place(iteration), what=_WHAT, inside=True)
+        at = access.Access(self._place(iteration), what=_WHAT, inside=True)
         begin = [
             access.gather(self._memory[k], at) if k in self._memory else self.loop.before[k].node
             for k in self.loop.places
@@ -121,29 +117,27 @@ class CheckpointedTrajectory:
     def at(self, iteration: Node, kept: list[Node]) -> tuple[list[Node], list[Node]]:
         """See `StoredTrajectory.at`."""
         height, columns = kept[0], self._columns(kept[1:])
-        passed = ir.apply(op.gt, _chosen(height, self._bottom[0], columns[0]), iteration)
-        height = ir.apply(op.select, passed, ir.apply(op.sub, height, number(1)), height)
+        passed = apply(op.gt, _chosen(height, self._bottom[0], columns[0]), iteration)
+        height = apply(op.select, passed, apply(op.sub, height, number(1)), height)
         top = [_chosen(height, b, c) for b, c in zip(self._bottom, columns, strict=True)]
         width = len(top)
 
         def test(nodes: list[Node]) -> Node:
-            return ir.apply(op.lt, nodes[1], iteration)
+            return apply(op.lt, nodes[1], iteration)
 
         def body(nodes: list[Node]) -> list[Node]:
             """Goes half of the way and leaves a checkpoint there."""
             height, position, values = nodes[0], nodes[1], nodes[2 : 1 + width]
-            left = ir.apply(op.sub, iteration, position)
-            half = ir.apply(op.sub, left, ir.apply(op.quotient, left, number(2)))
-            full = ir.apply(op.eq, height, number(self._depth))
-            step = ir.apply(op.select, full, left, half)
+            left = apply(op.sub, iteration, position)
+            half = apply(op.sub, left, apply(op.quotient, left, number(2)))
+            step = apply(op.select, apply(op.eq, height, number(self._depth)), left, half)
             values = self._advanced(values, step)
-            position = ir.apply(op.add, position, step)
-            between = ir.apply(op.lt, position, iteration)
-            more = ir.apply(op.add, height, number(1))
-            height = ir.apply(op.select, between, more, height)
+            position = apply(op.add, position, step)
+            between = apply(op.lt, position, iteration)
+            height = apply(op.select, between, apply(op.add, height, number(1)), height)
             columns = [
                 [
-                    ir.apply(op.select, ir.apply(op.and_, between, _is(height, k)), v, entry)
+                    apply(op.select, apply(op.and_, between, _is(height, k)), v, entry)
                     for k, entry in enumerate(column, 1)
                 ]
                 for v, column in zip(
@@ -171,14 +165,14 @@ class CheckpointedTrajectory:
 
 
 def _is(height: Node, k: int) -> Node:
-    return ir.apply(op.eq, height, number(k))
+    return apply(op.eq, height, number(k))
 
 
 def _chosen(height: Node, bottom: Node, column: list[Node]) -> Node:
     """Returns the top of a stack."""
     value = bottom
     for k, entry in enumerate(column, 1):
-        value = ir.apply(op.select, _is(height, k), entry, value)
+        value = apply(op.select, _is(height, k), entry, value)
     return value
 
 
@@ -215,10 +209,10 @@ def _largest(count: Node) -> int:
     return freeze.largest(schedule.materialize(count))
 
 
-def _unwritten(dtype: DType, size: int) -> Node:
+def _unwritten(dtype: dt.DType, size: int) -> Node:
     """Returns memory with undefined contents."""
     if size == 0 or dtype.is_mask:
-        return schedule.materialize(ir.literal(dtype, 0, size))
+        return schedule.materialize(literal(dtype, 0, size))
     return freeze.uninitialized(dtype, size)
 
 
@@ -339,7 +333,7 @@ class RecordedLoop(RecordedOp):
             return [n or zero(t) for t, n in zip(kinds, found, strict=True)]
 
         start = [given.get(k, zero(self.before[k].node.dtype)) for k in moving]
-        with body.entered(outer_gradients):
+        with capture.body(outer_gradients, body.begin):
             found = self.extended(start, step)
         if found is None:
             found = self.repeated(start, step, outer_gradients)
@@ -444,10 +438,10 @@ class RecordedLoop(RecordedOp):
         start = [found.count, *gradients, *collected, *found.start]
 
         def test(nodes: list[Node]) -> Node:
-            return ir.apply(op.ne, nodes[0], number(0))
+            return apply(op.ne, nodes[0], number(0))
 
         def body(nodes: list[Node]) -> list[Node]:
-            iteration = ir.apply(op.sub, nodes[0], number(1))
+            iteration = apply(op.sub, nodes[0], number(1))
             begin, kept = found.at(iteration, nodes[last:])
             out = derived.again(begin, nodes[1:first], active())
             sums = map(_sum, nodes[first:last], out[len(moving) :])
@@ -458,8 +452,7 @@ class RecordedLoop(RecordedOp):
         except BaseException:
             found.discard()
             raise
-        moved = dict(zip(moving, finals[1:first], strict=True))
-        return self._in_order(moved, finals[first:last])
+        return self._in_order(dict(zip(moving, finals[1:first], strict=True)), finals[first:last])
 
     def lanes(self) -> AbstractContextManager[Any]:
         """Restricts what is traced to the lanes that the loop was recorded for."""
@@ -471,7 +464,7 @@ class RecordedLoop(RecordedOp):
         """The initial values of the variables at `places`."""
         return [self.before[k].node for k in self.places]
 
-    def kinds(self) -> dict[int, DType]:
+    def kinds(self) -> dict[int, dt.DType]:
         """The types of the changing variables."""
         return {k: self.before[k].node.dtype for k in self.places if k in self.changing}
 
@@ -487,7 +480,7 @@ class RecordedLoop(RecordedOp):
 
     def count(self) -> Node:
         """Returns the number of iterations of each lane."""
-        return ir.resize(self.counting()[-1], self.size)
+        return resize(self.counting()[-1], self.size)
 
     def counting(self, visit: Callable[[list[Node]], None] = lambda nodes: None) -> list[Node]:
         """Runs the loop with a counter as an additional last variable; `visit` sees it in every
@@ -495,7 +488,7 @@ class RecordedLoop(RecordedOp):
 
         def step(nodes: list[Node]) -> list[Node]:
             visit([*self.recorded.nodes, *nodes])
-            return [ir.apply(op.add, nodes[0], number(1))]
+            return [apply(op.add, nodes[0], number(1))]
 
         found = self.extended([number(0)], step)
         if found is not None:
@@ -503,7 +496,7 @@ class RecordedLoop(RecordedOp):
 
         def body(nodes: list[Node]) -> list[Node]:
             visit(nodes)
-            return [*self.run_body(nodes[:-1]), ir.apply(op.add, nodes[-1], number(1))]
+            return [*self.run_body(nodes[:-1]), apply(op.add, nodes[-1], number(1))]
 
         start = [*self.nodes(), number(0)]
         return record.loop(start, lambda nodes: self.run_test(nodes[:-1]), body, self.what)
@@ -534,9 +527,9 @@ class RecordedLoop(RecordedOp):
         """Returns the variables some iterations later."""
 
         def body(nodes: list[Node]) -> list[Node]:
-            return [*self.run_body(nodes[:-1]), ir.apply(op.sub, nodes[-1], number(1))]
+            return [*self.run_body(nodes[:-1]), apply(op.sub, nodes[-1], number(1))]
 
-        left = lambda nodes: ir.apply(op.ne, nodes[-1], number(0))  # noqa: E731
+        left = lambda nodes: apply(op.ne, nodes[-1], number(0))  # noqa: E731
         return record.loop([*begin, count], left, body, self.what)[:-1]
 
     def unrolled(self, enclosing: Recomputation | None) -> list[Value]:
@@ -563,17 +556,17 @@ class RecordedLoop(RecordedOp):
         while True:
             nodes = [contents[k].node for k in self.places]
             copied = body.substitution(nodes, active_mask, enclosing=enclosing and enclosing.copies)
-            active_mask = ir.apply(op.and_, active_mask, copied([self.condition])[0])
+            active_mask = apply(op.and_, active_mask, copied([self.condition])[0])
             schedule.evaluate(nodes)
             # A mask that stands for all lanes of a kernel cannot be evaluated.
             if active_mask is not ACTIVE and not leaf.any_set(active_mask):
                 return contents
             again = body.recomputed(contents, self.places, active_mask, enclosing)
-            mask = Value(ir.literal(dt.mask, True) if active_mask is ACTIVE else active_mask)
+            mask = Value(literal(dt.mask, True) if active_mask is ACTIVE else active_mask)
             results = again.values(body.results)
             for k in self.changing:
                 contents[k] = RECORDED.select(mask, results[k], contents[k])
 
 
 def _sum(a: Node, b: Node) -> Node:
-    return a if is_zero(b) else ir.apply(op.add, a, b)
+    return a if is_zero(b) else apply(op.add, a, b)

@@ -12,8 +12,7 @@ from ...ad.graph import GradScope, Value, Var, as_value, variable_of, visible
 from ...array import leaf, signatures
 from ...array.base import type_label
 from ...array.tree import Tree
-from ...jit import flags
-from ...jit.flags import JitFlag
+from ...jit import flags, log
 from ...jit.ir.node import AFTER, BUFFER, LITERAL, Node, SizeError
 from ...jit.ir.scope import ACTIVE, StateTarget, using
 from ...jit.trace import record
@@ -72,9 +71,9 @@ def while_loop(
             f"{what}: 'max_iterations' must be an integer from -1 to {LARGEST_COUNT}, not {limit!r}"
         )
     titles = region.names(len(state), labels, "state", what)
-    evaluated = mode == "evaluated" or not (mode or flags.current & JitFlag.SymbolicLoops)
+    evaluated = mode == "evaluated" or not (mode or flags.current & flags.JitFlag.SymbolicLoops)
     if compress is None:
-        compress = bool(flags.current & JitFlag.CompressLoops)
+        compress = bool(flags.current & flags.JitFlag.CompressLoops)
     if evaluated and compress and not record.recording() and has_vectors(Tree(state)):
         options = labels, label, mode, strict, compress, max_iterations
         return to_vectors(
@@ -93,7 +92,7 @@ def while_loop(
         return _scalar(state, cond, body, test, what)
     test = region.mask_of(test, what, "the loop condition")
     loop = ArrayLoop(start, cond, body, label or "", strict, test)
-    mode = region.chosen_mode(mode, JitFlag.SymbolicLoops, what)
+    mode = region.chosen_mode(mode, flags.JitFlag.SymbolicLoops, what)
     if mode == "evaluated" and record.recording():
         raise RuntimeError(
             f"{what}: cannot execute a loop in *evaluated mode* while another loop, branch or call "
@@ -359,6 +358,7 @@ class SymbolicLoop:
                 raise RecordAgain from None
             raise
         outer_gradients.finish()
+        self._check_end(finals)
         found = list(self.results)
         for k, n in zip(places, finals, strict=True):
             before = self.before[k]
@@ -370,6 +370,23 @@ class SymbolicLoop:
                 now = leaf.value(state.leaves[k])  # depends on what was written to it
                 found[k] = now if now.node is found[k].node else found[k]
         return private.returned(state.place(self.after, found, True))
+
+    def _check_end(self, finals: list[Node]) -> None:
+        """Warns of a loop that does not change its condition."""
+        used = record.inputs_of(self.condition, self.nodes)
+        if not used:
+            return
+        names = []
+        for k, n, final in zip(self.places, self.nodes, finals, strict=True):
+            before = self.before[k]
+            if n in used:
+                if before is None or final is not before.node:
+                    return
+                names.append(f"'{self.state.paths[k]}'")
+        log.warn(
+            f"{self.loop.what} never ends: the body changes none of the variables on which the "
+            f"condition depends ({', '.join(names)}), so lanes that enter the loop do not leave it"
+        )
 
     def _recorded(self, dependences: Dependences, finals: list[Node]) -> dict[int, Value]:
         """Returns the results that depend on differentiable variables."""
@@ -456,7 +473,7 @@ class SymbolicLoop:
             ]
             self.loop.check_sizes(self.state, changing, results, size, lanes=lanes)
         found = [results[k].node for k in self.places]
-        if flags.current & JitFlag.OptimizeLoops:
+        if flags.current & flags.JitFlag.OptimizeLoops:
             for i, k in enumerate(self.places):
                 if found[i].op is LITERAL and self._is_invariant(k):
                     found[i] = nodes[i]

@@ -22,7 +22,6 @@ from ...function.data.create import zeros
 from ...jit.ir import dtype as dt
 from ...jit.ir import node, op
 from ...jit.ir.node import LITERAL, Node
-from ...jit.ir.op import Op
 from ...jit.ir.scope import ACTIVE
 from ...jit.ir.scope import active as active_lanes
 from ...jit.run.launch import OutOfBoundsError, out_of_bounds
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Any)
 
 LARGEST = 65536
-_UNIFORM = (LITERAL, op.splat)
 
 
 class Cells(KernelValue):
@@ -72,7 +70,7 @@ class Cells(KernelValue):
             return leaf.value(value)
         raise TypeError(f"{name}(): {type_label(value)} does not go together with {self!r}")
 
-    def _elementwise(self, op_: Op, args: tuple, name: str) -> "Cells":
+    def _elementwise(self, op_: op.Op, args: tuple, name: str) -> "Cells":
         if op_ is not op.select or not isinstance(args[0], ArrayBase):
             raise TypeError(f"{name}(): operation not supported for local memory")
         values = [leaf.value(args[0]), *[self._like(a, name) for a in args[1:]]]
@@ -83,7 +81,7 @@ class Cells(KernelValue):
 
     def _unpacked(self, opaque: bool) -> list[Any]:
         n, count = self._node, len(self)
-        parts = [vector.feature(n, k) for k in range(1 if n.op in _UNIFORM else count)]
+        parts = [vector.feature(n, k) for k in range(1 if n.op in vector.SCALAR else count)]
         if opaque:
             parts = [
                 node.make(op.copy, p.dtype, p.size, (p,)) if p.op is LITERAL else p for p in parts

@@ -12,9 +12,8 @@ from ...ad.graph import Value, as_value
 from ...array import leaf, pytree, table
 from ...array.base import KernelValue
 from ...array.tree import Tree, rebuilt
-from ...jit.ir import node as ir
 from ...jit.ir import op
-from ...jit.ir.node import LITERAL, Node
+from ...jit.ir.node import LITERAL, Node, apply
 from ...jit.ir.scope import Scope, active, stack
 from ...jit.run import pending
 
@@ -48,7 +47,7 @@ class masked:
 
     def __init__(self, mask: Node, other: bool = False) -> None:
         if not other:
-            mask = ir.apply(op.and_, mask, active())  # also: not beyond the end of the arrays
+            mask = apply(op.and_, mask, active())  # also: not beyond the end of the arrays
         scopes = stack()
         self.scope = Scope(mask, scopes[-1].depth if scopes else 0)
 

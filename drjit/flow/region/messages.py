@@ -18,7 +18,7 @@ NUMBERS = (bool, int, float)
 
 
 class Failure(RuntimeError):
-    """A function called by a statement raised an exception, which is the `__cause__`. This one is
+    """A function called by a statement raised an exception, which is the `__context__`. This one is
     both a `RuntimeError` and of the same type."""
 
     _text = ""
@@ -120,6 +120,15 @@ def is_undefined(variable: Any) -> bool:
 # ---- Versions of variables that do not match
 
 
+def size_changed(
+    what: str, path: str, array: Any, before: int, after: int, more: str = ""
+) -> RuntimeError:
+    """Returns the error for a variable whose size differs from that of another version."""
+    label = type_label(array)
+    changed = f"the size of state variable '{path}' of type '{label}' changed from {before}"
+    return RuntimeError(f"{what}: {changed} to {after}{more}")
+
+
 def check_pair(state: "State", i: int, after: Tree, j: int) -> None:
     """Raises a RuntimeError if an object of a state and the corresponding one of another version
     have different types or parts."""
@@ -138,10 +147,7 @@ def check_pair(state: "State", i: int, after: Tree, j: int) -> None:
             f"{list(mine)} to {list(theirs)}"  # type: ignore[arg-type]
         )
     if before.counts[i] != after.counts[j]:
-        raise RuntimeError(
-            f"{what}: the size of state variable '{state.path(i)}' of type '{type_label(now)}' "
-            f"changed from {before.counts[i]} to {after.counts[j]}"
-        )
+        raise size_changed(what, state.path(i), now, before.counts[i], after.counts[j])
     if isinstance(old, ArrayBase) and mine != theirs:
         sizes = {before.inside[i][0]._node.size, after.inside[j][0]._node.size}
         if len(sizes - {1}) > 1:

@@ -9,7 +9,7 @@ code, and their contents after the block are a further result, whose gradient pr
 values that were written and to the previous contents.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from operator import attrgetter
 from typing import Any
@@ -19,15 +19,13 @@ from ...ad.graph import ADMode, GradScope, Value, Var, variable_of, visible
 from ...ad.scatter_target import GradMemory, ScatterTarget, owned, take, written
 from ...function.ad.custom import HUB, ValueOp, attached
 from ...jit.ir import dtype as dt
-from ...jit.ir import node as ir
 from ...jit.ir import op
-from ...jit.ir.node import LITERAL, Node, apply, literal, make, next_serial
+from ...jit.ir.node import LITERAL, Node, apply, literal, make, next_serial, resize
 from ...jit.ir.scope import innermost, stack
 from ...jit.trace import record
 from ...jit.trace.substitute import Span, Substitution
 from ...jit.tuples import NamedTuple
 
-_serial = attrgetter("serial")
 NOTHING = Value(literal(dt.mask, False), None)
 Memories = list[list[Node]]
 """The memory of the derivatives of targets: of each the node, or none."""
@@ -128,7 +126,7 @@ class Targets:
                 )
             else:
                 # Sums do not change the gradient; replaced entries take their gradient with them.
-                found.append([ir.resize(g, t.size) if t.kinds == {"add"} else owned(g, t.size)])
+                found.append([resize(g, t.size) if t.kinds == {"add"} else owned(g, t.size)])
         return found
 
     def before(self, memories: Memories) -> list[Node]:
@@ -233,7 +231,7 @@ class RecordedRegion:
         rest.discard(None)
         variables: list[Var] = []
         free: list[Var] = []
-        for v in sorted(rest, key=_serial):
+        for v in sorted(rest, key=attrgetter("serial")):
             (free if v.serial < begin else variables).append(v)  # without dependences
         variables += reversed(own)
         self.variables, self.free_variables = variables, free
@@ -281,20 +279,15 @@ class RecordedRegion:
 
     # ---- Derivatives
 
-    def entered(
-        self, outer_gradients: capture.OuterGradients, copies: Substitution | None = None
-    ) -> AbstractContextManager[graph.GradScope]:
-        """Prepares the body for `pull` and `push` to visit its variables. Variables of gathered
-        arrays from outside have their gradients in `outer_gradients`, and nested calls have their
-        operands in `copies`."""
-        return capture.body(outer_gradients, self.begin, copies)
-
     @contextmanager
     def derived(
         self, outer_gradients: capture.OuterGradients, mask: Node | None = None
     ) -> Iterator["DerivedBody"]:
-        """Like `entered`, in a recording of its own, parts of which can be instantiated again."""
-        with self.entered(outer_gradients), record.part(mask or self.mask, self.depth) as scope:
+        """Prepares the body for `pull` and `push` in a recording of its own, parts of which can be
+        instantiated again. Variables of gathered arrays from outside have their gradients in
+        `outer_gradients`."""
+        here = record.part(mask or self.mask, self.depth)
+        with capture.body(outer_gradients, self.begin), here as scope:
             yield DerivedBody(self, scope)
 
     @property
@@ -360,14 +353,12 @@ class RecordedRegion:
         gradients behind in the body, and those of earlier variables as they were."""
         for k, w in self.written:
             w.memory.held = memories[k]
-        before = [(v, v.grad, v.grad_var) for v in self.free_variables]
-        try:
-            yield
-        finally:
-            for v in self.variables:
-                v.grad = v.grad_var = None
-            for v, g, own in before:
-                v.grad, v.grad_var = g, own
+        with graph.gradients_kept(self.free_variables):
+            try:
+                yield
+            finally:
+                for v in self.variables:
+                    v.grad = v.grad_var = None
 
     @staticmethod
     def _visit(mode: ADMode, variables: list[Var], copies: Substitution | None) -> None:
@@ -442,6 +433,10 @@ class RecordedOp(ValueOp):
 
     what: str
     targets: Targets
+    # The tangents of the results from those of the arguments, and the gradients of the arguments
+    # from those of the results.
+    push: Callable[[list[Node]], list[Node]]
+    pull: Callable[[list[Node]], list[Node]]
 
     def _attached(self, outputs: list[Node], inputs: list[Var]) -> list[Var | None]:
         """Connects the results, and what was written to, to the variables they were computed from;
@@ -455,14 +450,6 @@ class RecordedOp(ValueOp):
     def lanes(self) -> AbstractContextManager[Any]:
         """Restricts what is traced to the lanes that take part."""
         return nullcontext()
-
-    def push(self, tangents: list[Node]) -> list[Node]:
-        """The tangents of the results from those of the arguments."""
-        raise NotImplementedError
-
-    def pull(self, gradients: list[Node]) -> list[Node]:
-        """The gradients of the arguments from those of the results."""
-        raise NotImplementedError
 
     def forward(self) -> None:
         self._propagate(self.push, self.arguments, self.results)

@@ -27,7 +27,6 @@ from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.pytree import ROLES, leaf_arrays, role
 from ...array.tree import ARRAY, Tree, differs, opened, rebuilt, set_contents
 from ...jit import flags, log
-from ...jit.flags import JitFlag
 from ...jit.ir.node import AFTER, BUFFER, Node, literal, make
 from ...jit.ir.scope import StateTarget
 from ...jit.trace import record
@@ -140,38 +139,30 @@ _CLOSED = (), (FLOW,)
 _NO_ARRAYS = OuterArrays(())
 
 
+def _captures(f: FunctionType) -> bool:
+    """Returns whether a function may capture arrays, which most that `syntax` makes do not."""
+    return bool(f.__defaults__ or f.__kwdefaults__ or f.__code__.co_freevars not in _CLOSED)
+
+
 def captured_arrays(functions: Sequence[Callable[..., Any]], state: Iterable[Any]) -> OuterArrays:
-    """Returns the arrays that functions capture from enclosing functions, except those in
-    `state`."""
-    for f in functions:
-        if isinstance(f, FunctionType) and (
-            f.__defaults__ or f.__kwdefaults__ or f.__code__.co_freevars not in _CLOSED
-        ):
-            break
-    else:
-        return _NO_ARRAYS  # as for most functions that `syntax` makes
-    own = {id(a) for a in state}
-    return OuterArrays([row for row in _captured(functions) if id(row[1]) not in own])
-
-
-def _captured(functions: Sequence[Callable[..., Any]]) -> list[tuple[str, Any]]:
-    """Returns the traced one-dimensional arrays, without duplicates, in the variables that
-    functions capture, and their names."""
+    """Returns the traced one-dimensional arrays in the variables that functions capture from
+    enclosing functions, except those in `state`."""
+    reached = {id(f): f for f in functions if isinstance(f, FunctionType) and _captures(f)}
+    if not reached:
+        return _NO_ARRAYS
     found: dict[int, tuple[str, Any]] = {}
-    seen: set[int] = set()
-    pending = list(functions)
-    while pending:
-        f = pending.pop()
-        if not isinstance(f, FunctionType) or id(f) in seen:
-            continue
-        seen.add(id(f))
+    pending = list(reached.values())
+    for f in pending:  # the list grows during iteration
         for name, value in _variables(f):
-            if isinstance(value, FunctionType):
+            if isinstance(value, FunctionType) and id(value) not in reached:
+                reached[id(value)] = value
                 pending.append(value)
             for a in pytree.leaf_arrays(value):
                 if a._kind == "leaf":
                     found.setdefault(id(a), (name, a))
-    return list(found.values())
+    for a in state if found else ():
+        found.pop(id(a), None)
+    return OuterArrays(found.values())
 
 
 def _variables(f: FunctionType) -> Iterator[tuple[str, Any]]:
@@ -221,7 +212,7 @@ def check_mode(mode: Any, what: str) -> None:
         )
 
 
-def chosen_mode(mode: str | None, flag: JitFlag, what: str) -> str:
+def chosen_mode(mode: str | None, flag: flags.JitFlag, what: str) -> str:
     """Returns the mode of a statement that is not scalar: the given one, or the one selected by a
     flag; within a recording, it is symbolic."""
     if mode is None and flags.current & flag:
@@ -527,8 +518,7 @@ class State:
 
 def array_paths(tree: Tree, titles: Sequence[str]) -> list[str]:
     """Returns the names of a tree's arrays in messages."""
-    found = zip(tree.labels(titles), tree.counts, strict=True)
-    return [path for path, n in found if n == ARRAY]
+    return [path for path, n in zip(tree.labels(titles), tree.counts, strict=True) if n == ARRAY]
 
 
 def copied(array: Any) -> Any:

@@ -12,6 +12,7 @@ from ...array.tree import Tree, map_arrays, traced
 from ...function.ad import grad
 from ...function.inspect import traits
 from ...jit.ir.node import AFTER, literal
+from .messages import size_changed
 from .state import State, names
 
 T = TypeVar("T", bound=Any)
@@ -146,10 +147,7 @@ def _check_sizes(state: State, after: list[Any], what: str) -> None:
     for path, a, b in zip(state.paths, state.leaves, after, strict=True):
         before, now = a._node.size, b._node.size
         if before != now and 1 not in (before, now):
-            raise RuntimeError(
-                f"{what}: the size of state variable '{path}' of type '{type_label(a)}' changed "
-                f"from {before} to {now}. These sizes are not compatible."
-            )
+            raise size_changed(what, path, a, before, now, ". These sizes are not compatible.")
 
 
 class IndexVector:

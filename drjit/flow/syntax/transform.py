@@ -14,8 +14,7 @@ from typing import Any, NoReturn
 
 from ...jit.parsing import syntax_tree
 from ..region.state import FLOW
-from .liveness import FUNCTIONS, NONE, Live, Names, all_writes, parameters, reads, uses
-from .liveness import writes as writes_of
+from .liveness import FUNCTIONS, NONE, Live, Names, all_writes, parameters, reads, uses, writes
 
 # What stands for parts of a statement in the text that replaces it.
 _TEST, _BODY, _ELSE = "_drjit_test", "_drjit_body", "_drjit_else"
@@ -118,11 +117,11 @@ class Transformer:
             case ast.If():
                 return self._if(s, bound)
             case ast.For() | ast.AsyncFor():
-                s.body, _ = self.block(s.body, bound | writes_of(s.target))
+                s.body, _ = self.block(s.body, bound | writes(s.target))
                 s.orelse, _ = self.block(s.orelse, bound)
                 return [s], bound
             case ast.With() | ast.AsyncWith():
-                s.body, bound = self.block(s.body, bound | writes_of(*s.items))
+                s.body, bound = self.block(s.body, bound | writes(*s.items))
                 return [s], bound
             case ast.Try():
                 before = bound
@@ -136,27 +135,27 @@ class Transformer:
                 return [s], bound | final
             case ast.Match():
                 for c in s.cases:
-                    c.body, _ = self.block(c.body, bound | writes_of(c.pattern))
+                    c.body, _ = self.block(c.body, bound | writes(c.pattern))
                 return [s], bound
             case ast.FunctionDef() | ast.AsyncFunctionDef() if self.recursive:
                 Transformer(s, self.filename, True)
                 return [s], bound | {s.name}
             case ast.Delete():
-                return [s], bound - writes_of(s)
+                return [s], bound - writes(s)
             case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
                 return [s], bound | self.locals  # nothing after it runs
-        return [s], bound | writes_of(s)
+        return [s], bound | writes(s)
 
     def _while(self, s: ast.While, bound: Names) -> tuple[list[ast.stmt], Names]:
         hint = Hint(s.test, self.error)
         if hint.scalar or isinstance(hint.test, ast.Constant):
             s.test = hint.test
-            s.body, _ = self.block(s.body, bound | writes_of(s.test))
-            s.orelse, _ = self.block(s.orelse, bound | writes_of(s.test))
-            return [s], bound | writes_of(s.test)
+            s.body, _ = self.block(s.body, bound | writes(s.test))
+            s.orelse, _ = self.block(s.orelse, bound | writes(s.test))
+            return [s], bound | writes(s.test)
         self._check_jumps(s.body, "while", s)
         entry = self.live.entry[s]
-        assigned = writes_of(s.test)
+        assigned = writes(s.test)
         if assigned & (entry | self.live.after[s] | reads(*s.body)):
             self.error(
                 s, "an assignment expression in the condition of a 'while' loop cannot be used "
@@ -181,7 +180,7 @@ class Transformer:
 
     def _if(self, s: ast.If, bound: Names) -> tuple[list[ast.stmt], Names]:
         hint = Hint(s.test, self.error)
-        bound |= writes_of(s.test)
+        bound |= writes(s.test)
         if hint.scalar:
             s.test = hint.test
             s.body, first = self.block(s.body, bound)
@@ -216,7 +215,7 @@ class Transformer:
         back = f"return {_tuple([*results, *held])}"
         true, false = f"_if_true{number}", f"_if_false{number}"
         # Arguments may depend on what the test assigns.
-        assigns = [f"_if_test = {_TEST}"] if writes_of(hint.test) else []
+        assigns = [f"_if_test = {_TEST}"] if writes(hint.test) else []
         made = [
             *assigns,
             *_read(args, bound),
@@ -227,8 +226,7 @@ class Transformer:
             f"rv_labels={(*results, *kept)}{hint.keywords})",
             *_unset(results, bound | known),
         ]
-        parts = {_TEST: hint.test, _BODY: body, _ELSE: orelse}
-        return _filled(made, s.test, parts), bound | known
+        return _filled(made, s.test, {_TEST: hint.test, _BODY: body, _ELSE: orelse}), bound | known
 
     # ---- Building blocks
 

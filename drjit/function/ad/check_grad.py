@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ...ad import graph
-from ...ad.graph import ADFlag, ADMode, Var
+from ...ad.graph import ADFlag, ADMode, Var, living, where
 from ...array import leaf, pytree
 from ...array.base import ArrayBase
-from ...jit import flags as jit_flags
 from ...jit import progress
-from ...jit.flags import JitFlag
+from ...jit.flags import JitFlag, scoped_set_flag
 from ...jit.lazy import np
 from ...jit.run import schedule
 from .grad import accum_grad, clear_grad, detach, enable_grad, grad, leaves, map_arrays
@@ -150,15 +148,11 @@ def _by_entry(slope: Callable[[int, int], float], points: list[np.ndarray]) -> l
 
 def _reverse(f: Callable, args: tuple) -> tuple[list[np.ndarray], list[str]]:
     """Returns reverse-mode gradients, and for each argument the origin of the last contribution."""
-    before = jit_flags.flag(JitFlag.Debug)
     tracked = detach(args)
     enable_grad(tracked)
     inputs = list(leaves(tracked))
-    jit_flags.set_flag(JitFlag.Debug, True)  # so that variables know their lines
-    try:
+    with scoped_set_flag(JitFlag.Debug):  # so that variables know their lines
         result = f(*tracked)
-    finally:
-        jit_flags.set_flag(JitFlag.Debug, before)
     for a, w in _weights(result):
         accum_grad(a, leaf.from_numpy(type(a), w, copy=True))
     origins = [_origin(a._var) for a in inputs]
@@ -169,10 +163,10 @@ def _reverse(f: Callable, args: tuple) -> tuple[list[np.ndarray], list[str]]:
 
 def _origin(v: Var) -> str:
     """Returns the operation that first used a variable, and the line that recorded it."""
-    users = [u for u in graph.living() if any(d is v for d in u.deps)]
+    users = [u for u in living() if any(d is v for d in u.deps)]
     if not users:
         return "nothing: the result does not depend on it"
-    return f"'{users[0].rule.name}'{graph.where(users[0])}"
+    return f"'{users[0].rule.name}'{where(users[0])}"
 
 
 def _forward(f: Callable, args: tuple, points: list[np.ndarray]) -> list[np.ndarray]:

@@ -12,9 +12,8 @@ from ...array import leaf
 from ...array.base import ArrayBase, IncompatibleError, type_label
 from ...jit import locks, log
 from ...jit.ir import dtype as dt
-from ...jit.ir import node as ir
 from ...jit.ir import op
-from ...jit.ir.node import Node
+from ...jit.ir.node import CONSTANTS, Node, apply, cast, literal, resize
 from ..signature import CustomOpT, signature
 from .grad import accum_grad, accumulate, detach, fitting, grad, leaves, map_arrays, variables
 
@@ -172,9 +171,9 @@ class ValueOp(CustomOp):
         """Returns the gradients of its arguments or results, with zeros where there are none."""
         hiding = graph.hiding()
         return [
-            ir.literal(v.dtype, 0, v.size)
+            literal(v.dtype, 0, v.size)
             if (g := v.grad) is None or (hiding and not visible(v))
-            else ir.resize(g, v.size) if g.size == 1 else g
+            else resize(g, v.size) if g.size == 1 else g
             for v in variables
         ]  # fmt: skip
 
@@ -189,10 +188,10 @@ class ValueOp(CustomOp):
 def weighted_sum(factors: Sequence[Node], gradients: Sequence[Node], dtype: dt.DType) -> Node:
     """Returns the sum of products of partial derivatives and gradients."""
     terms = [
-        ir.apply(op.mul, ir.cast(dtype, factor), ir.cast(dtype, gradient))
+        apply(op.mul, cast(dtype, factor), cast(dtype, gradient))
         for factor, gradient in zip(factors, gradients, strict=True)
     ]
-    return reduce(partial(ir.apply, op.add), terms) if terms else ir.literal(dtype, 0)
+    return reduce(partial(apply, op.add), terms) if terms else literal(dtype, 0)
 
 
 def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var | None]:
@@ -222,7 +221,7 @@ class _Attachment:
 
     def hub(self, arguments: tuple[Var, ...]) -> Any:
         """Returns the variable of the operation itself."""
-        hub: Any = HUB.record(ir.CONSTANTS[dt.f32, 0], (), arguments, self)
+        hub: Any = HUB.record(CONSTANTS[dt.f32, 0], (), arguments, self)
         graph.labels[hub] = self.op.name()
         return hub
 
@@ -288,14 +287,10 @@ class _Hub(LaneRule):
             return None
         # Variables with a gradient that are not involved, for example from an earlier traversal.
         idle = [d for d, t in zip(v.deps, tangents, strict=True) if d is not None and t is None]
-        before = [(d, d.grad, d.grad_var) for d in idle]
-        for d in idle:
-            d.grad = d.grad_var = None
-        try:
+        with graph.gradients_kept(idle):
+            for d in idle:
+                d.grad = d.grad_var = None
             v.data.run("forward", "set_grad_out", [d for d in v.deps if d is not None])
-        finally:
-            for d, g, own in before:
-                d.grad, d.grad_var = g, own
         return None
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
@@ -396,7 +391,7 @@ def _stand_in(a: Any, cls: Any) -> Any:
     """Returns an array without a value that has the variable of another one."""
     if not isinstance(a, ArrayBase):
         return a
-    return leaf.from_value(cls, Value(ir.literal(cls._dtype, 0, a._node.size), visible(a._var)))
+    return leaf.from_value(cls, Value(literal(cls._dtype, 0, a._node.size), visible(a._var)))
 
 
 def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) -> T:

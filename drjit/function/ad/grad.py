@@ -6,6 +6,7 @@ point arrays is ignored.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from types import FunctionType
 from typing import Any
 
 from ...ad import graph, memory_rules, scatter_target
@@ -14,10 +15,9 @@ from ...ad.graph import Value, Var, as_value, visible
 from ...array import leaf, pytree, signatures
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.promote import promote
+from ...jit import frames
 from ...jit.ir import node as ir
-from ...jit.ir.node import Node
-from ...jit.ir.scope import active, recording
-from ...jit.ir.scope import region as lane_region
+from ...jit.ir.scope import active, recording, region
 from ...jit.run import launch, schedule
 from ..conversion import T, converted
 from ..data import create
@@ -113,6 +113,12 @@ def enable_grad(*args: object) -> None:
     >>> x.grad
     [6]
     """
+    for a in args:
+        if isinstance(a, (str, bytes, FunctionType)):
+            raise TypeError(
+                f"dr.enable_grad(): expected arrays, or trees of them, got {a!r} of type "
+                f"{type_label(a)}"
+            )
     _track(args, True)
 
 
@@ -188,14 +194,7 @@ def _gradient(value: Any, preserve_type: bool) -> Any:
 
 
 def _leaf_gradient(a: Any, cls: Any) -> Any:
-    if not isinstance(a, ArrayBase):
-        return type(a)(0)
-    v, size = variable(a), a._node.size
-    if v is None or v.grad is None:
-        return leaf.literal(cls, 0, size)
-    if v.grad_var is None and (v.grad.size == size or size == 1):
-        return leaf.wrap(cls, v.grad)
-    return leaf.from_value(cls, _gradient_of(a))
+    return leaf.from_value(cls, _gradient_of(a)) if isinstance(a, ArrayBase) else type(a)(0)
 
 
 def _gradient_of(a: Any) -> Value:
@@ -244,7 +243,7 @@ def _assignments(
 ) -> list[tuple[Var, Value]]:
     """Returns variables, each as often as it occurs, and the gradients to assign to them or
     (`by_lanes`) the contributions of those lanes that execute the current code."""
-    fit = _of_lanes if by_lanes and lane_region() else fitting
+    fit = _of_lanes if by_lanes and region() else fitting
     if source is None:
         raise TypeError(
             f"{what}(): incompatible function arguments: expected an array or a number as the "
@@ -283,7 +282,7 @@ def _assignments(
     return result
 
 
-def fitting(v: Var, gradient: Node, what: str) -> Value:
+def fitting(v: Var, gradient: ir.Node, what: str) -> Value:
     """Returns a gradient of the variable's size: a single entry is broadcast, and several are
     summed if the variable has one entry (in code that runs for several lanes, where it leaves
     that code)."""
@@ -317,7 +316,7 @@ def set_grad(target: object, source: object) -> None:
     [5, 5]
     """
     assignments = _assignments(target, source, "dr.set_grad")
-    if lane_region() and not recording():
+    if region() and not recording():
         assignments = [(v, _in_active_lanes(v, g)) for v, g in assignments]
     with schedule.lock:
         clear_grad(target)
@@ -353,13 +352,13 @@ def accum_grad(target: object, source: object) -> None:
     accumulate(_assignments(target, source, "dr.accum_grad", True))
 
 
-def _of_lanes(v: Var, gradient: Node, what: str) -> Value:
+def _of_lanes(v: Var, gradient: ir.Node, what: str) -> Value:
     """Returns the contribution of the lanes that execute the current code to the gradient of a
     variable."""
     from ...ad.sink import in_active_lanes  # see `fitting`
 
-    region = lane_region()
-    if region is not None and v.serial < region.begin and not recording():
+    code = region()
+    if code is not None and v.serial < code.begin and not recording():
         gradient = in_active_lanes(v, Value(gradient)).node
     return fitting(v, gradient, what)
 
@@ -417,7 +416,7 @@ def replace_grad(arg0: T, arg1: object, /) -> T:
     try:
         return pytree.map_tree(_replaced_entry, arg0, arg1, what="dr.replace_grad")
     except (IncompatibleError, ir.SizeError) as error:
-        raise IncompatibleError(f"{_arguments(arg0, arg1)} (see above). {error}") from error
+        raise IncompatibleError(f"{_arguments(arg0, arg1)}. {error}") from error
 
 
 def relative_grad(x: T) -> T:
@@ -497,7 +496,7 @@ def _with_gradient(a: Value, b: Value) -> Value:
 
 
 ArrayBase.grad = property(
-    lambda self: _gradient(self, True),
+    frames.guard(lambda self: _gradient(self, True)),
     set_grad,
     doc="The gradient; see `dr.grad` and `dr.set_grad`.",
 )

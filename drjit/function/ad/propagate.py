@@ -7,6 +7,7 @@ point arrays is ignored.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from enum import Enum
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -16,6 +17,7 @@ from ...ad.graph import ADFlag, ADMode, GradScope, Var
 from ...array import pytree, signatures
 from ...array.base import type_label
 from ...jit import flags as jit_flags
+from ...jit import log
 from ...jit.enumeration import Named
 from ...jit.flags import JitFlag
 from ..signature import described
@@ -121,8 +123,18 @@ def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
     seeds = _checked((arg,), flags, what)
     if not seeds:
         return
+    if any(v.data is graph.FREED for v in seeds):
+        log.warn(
+            f"{what}() once more: an earlier traversal has freed the computation of the argument, "
+            "so that no derivative goes through it. Compute it anew, or keep it, by "
+            f"{what}(y, dr.ADFlag.ClearVertices) the first time"
+        )
+    computed = [v for v in seeds if v.rule is not None]
     traversal.enqueue(mode, seeds, device=arrays[0]._device)
     traversal.traverse(mode, int(flags), seeds, anew)
+    for v in computed:
+        if v.rule is None:
+            v.data = graph.FREED
 
 
 @described
@@ -263,16 +275,10 @@ class ADScope(Named, Enum):
 ADScope.__module__ = "drjit.detail"
 
 
-class NullContextManager:
+class NullContextManager(nullcontext):
     """A context manager that does nothing."""
 
     __module__ = "drjit.detail"
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 class ADContextManager:

@@ -3,6 +3,7 @@ the program text."""
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,7 @@ from ...array.meta import DYNAMIC
 from ...array.pytree import is_container, leaf_arrays, make_struct, map_tree, struct_fields
 from ...array.show import common_width
 from ...jit.ir import dtype as dt
-from ...jit.ir import node as ir
-from ...jit.ir import op
+from ...jit.ir import node, op
 from ...jit.run import freeze_size
 from .. import conversion
 from ..conversion import T, is_array, is_array_class, is_flat, label, nested, tensor
@@ -70,8 +70,7 @@ def shape_mismatch(dtype: type, sizes: Any, what: str) -> RuntimeError:
 def _array(dtype: Any, sizes: Any, fill: Fill, value: Any, what: str) -> Any:
     if dtype._kind == "tensor":
         shape = sizes if isinstance(sizes, tuple) else (sizes,)
-        flat = _array(dtype.Array, (prod(shape),), fill, value, what)
-        return tensor(dtype, flat, shape)
+        return tensor(dtype, _array(dtype.Array, (prod(shape),), fill, value, what), shape)
     dims, traced = dtype.__meta__.dims, dtype.__meta__.is_jit
     if isinstance(sizes, tuple):
         if len(sizes) != len(dims) + traced:
@@ -117,7 +116,7 @@ def _constant(cls: Any, value: Any, size: int | None, what: str) -> Any:
             return leaf.resize(cls(value), size)
     elif isinstance(value, (bool, int, float)) or hasattr(value, "__index__"):
         dtype = cls._dtype
-        number = ir.normalize(dtype, value)
+        number = node.normalize(dtype, value)
         if not dtype.is_int or number == value:
             return number if size is None else leaf.literal(cls, number, size)
     raise RuntimeError(f"{what}(): {value!r} is not a value for the entries of {label(cls)}")
@@ -127,7 +126,7 @@ def _undefined(cls: Any, value: Any, size: int | None, what: str) -> Any:
     """A `Fill` that leaves memory uninitialized."""
     if size is None or cls in (bool, int, float):
         return _constant(cls, 0, size, what)
-    ir.check_size(size)
+    node.check_size(size)
     return conversion.unwritten(cls, size)
 
 
@@ -150,7 +149,7 @@ class _Constants(dict[Any, Callable[[Any, int], Any]]):
 
 def _shared_constant(cls: Any) -> Callable[[Any, int], Any]:
     """Returns such a function for nested arrays, whose leaves share one literal."""
-    literal, of_node = ir.literals(cls._dtype), _repeated(cls)
+    literal, of_node = node.literals(cls._dtype), _repeated(cls)
 
     def constant(number: Any, size: int) -> Any:
         n = literal(number, size)
@@ -159,13 +158,11 @@ def _shared_constant(cls: Any) -> Callable[[Any, int], Any]:
     return constant
 
 
-def _repeated(cls: Any) -> Callable[[ir.Node], Any]:
+def _repeated(cls: Any) -> Callable[[node.Node], Any]:
     """Returns a function that creates a nested array whose leaves are all equal to a node."""
-    count = cls._size
-    if cls.Value is cls._leaf:
-        return lambda n: nested(cls, [leaf.wrap(cls._leaf, n) for _ in range(count)])
-    row = _repeated(cls.Value)
-    return lambda n: nested(cls, [row(n) for _ in range(count)])
+    inner, count = cls.Value, cls._size
+    part = partial(leaf.wrap, inner) if inner is cls._leaf else _repeated(inner)
+    return lambda n: nested(cls, [part(n) for _ in range(count)])
 
 
 def _no_constant(number: Any, size: int) -> Any:
@@ -177,7 +174,7 @@ _CONSTANTS = _Constants()
 
 def _filled(dtype: Any, value: Any, shape: Any, what: str) -> Any:
     """Creates an array, structure or number of type `dtype` that is filled with a value."""
-    if type(shape) is int and 0 <= shape <= ir.LARGEST and isinstance(dtype, type):
+    if type(shape) is int and 0 <= shape <= node.LARGEST and isinstance(dtype, type):
         result = _CONSTANTS[dtype](value, shape)
         if result is not value:
             return result
@@ -341,9 +338,6 @@ def arange(
     if t.is_mask:
         raise TypeError(f"{what}({label(dtype)}): the type must be arithmetic")
     if stop is None:
-        is_flat_class = cls is dtype and cls._kind == "leaf"
-        if is_flat_class and type(start) is int and start >= 0 and type(step) is int and step == 1:
-            return leaf.lane(cls, freeze_size.parts(start, 1))
         start, stop = 0, size if start is None else start
     try:
         first, last, by = map(operator.index, (start, stop, step))  # type: ignore[arg-type]
@@ -367,14 +361,14 @@ def arange(
 def _progression(dtype: Any, cls: Any, start: Any, step: Any, count: int) -> Any:
     """Returns equally spaced numbers, computed in a one-dimensional class."""
     if not cls.__meta__.is_jit:
-        result = nested(cls, [ir.normalize(cls._dtype, start + step * k) for k in range(count)])
+        result = nested(cls, [node.normalize(cls._dtype, start + step * k) for k in range(count)])
     else:
         result = leaf.lane(cls, count)
         if (start, step) != (0, 1):
             t = cls._dtype
             if t.is_float:
                 fma = RECORDERS[op.fma][cls]
-                result = fma(result, ir.normalize(t, step), ir.normalize(t, start))
+                result = fma(result, node.normalize(t, step), node.normalize(t, start))
             else:
                 scale, offset = leaf.literal(cls, step), leaf.literal(cls, start)
                 result = leaf.apply(op.add, leaf.apply(op.mul, result, scale), offset)

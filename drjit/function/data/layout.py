@@ -17,8 +17,7 @@ from ...array.pytree import is_container, map_tree
 from ...array.show import inner
 from ...array.tensor import joined
 from ...jit.ir import dtype as dt
-from ...jit.ir import node as ir
-from ...jit.ir import op
+from ...jit.ir import node, op
 from ...jit.lazy import np
 from ...jit.run import freeze_size
 from ...jit.trace.access import Access
@@ -187,7 +186,7 @@ def unravel_dims(dtype: type, array: Any, dims: tuple[int, ...], order: str, wha
         )
     positions = _column_major(tuple(dims))
     if scalar:
-        values = [ir.normalize(dtype._dtype, v) for v in array._components]
+        values = [node.normalize(dtype._dtype, v) for v in array._components]
         if order != "C":
             values = [values[positions.index(k)] for k in range(count)]
         return conversion.assemble(dtype, values, dims)
@@ -198,8 +197,7 @@ def unravel_dims(dtype: type, array: Any, dims: tuple[int, ...], order: str, wha
     elif order == "C":
         leaves = [conversion.pick(array, lane + k * width, what) for k in range(count)]
     else:
-        at = Access(lane._node, what=what, packet=count)
-        packet = leaf_access.gather_packet(array, at)
+        packet = leaf_access.gather_packet(array, Access(lane._node, what=what, packet=count))
         leaves = [packet[positions.index(k)] for k in range(count)]
     return conversion.assemble(dtype, [dtype._leaf(v) for v in leaves], dims)
 

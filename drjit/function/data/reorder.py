@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...array import leaf, table, tensor_index
+from ...array import leaf, table
 from ...array.base import OperandError
 from ...array.elementwise import elementwise
 from ...array.interop import is_foreign_array
 from ...array.special import kind_of
-from ...array.tensor import transposed
+from ...array.tensor import getitem, select, transposed
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from ...jit.lazy import np
@@ -182,7 +182,7 @@ def take(value: T, index: "Index", axis: int = 0) -> T:
             )
         whole = conversion.with_dtype(type(value), dt.i64)
         index = whole(entries.astype(np.int64)) if entries.ndim else entries.item()
-    return tensor_index.getitem(value, (slice(None),) * place + (index,), f"{what}()")
+    return getitem(value, (slice(None),) * place + (index,), f"{what}()")
 
 
 def take_interp(value: T, pos: "Convertible", axis: int = 0) -> T:
@@ -261,7 +261,7 @@ def slice_index(
             f"{what}(): incompatible function arguments: 'indices' must be a tuple, not {indices!r}"
         )
     conversion.size_tuple(tuple(shape), what)
-    found = tensor_index.select(dtype._namespace, tuple(shape), tuple(indices), f"{what}()", True)
+    found = select(dtype._namespace, tuple(shape), tuple(indices), f"{what}()", True)
     index = found.index
     if isinstance(index, list):
         return found.shape, dtype(index)

@@ -10,10 +10,9 @@ from typing import Any
 from ...array import leaf, leaf_access
 from ...array.pytree import is_container, map_tree
 from ...array.tensor import permuted, permuted_back
-from ...jit.ir import op as ops
 from ...jit.ir.dtype import DType
 from ...jit.ir.node import normalize
-from ...jit.ir.op import ReduceOp
+from ...jit.ir.op import ReduceOp, identity, select
 from ...jit.run import freeze_size
 from ...jit.trace.access import Access
 from ...jit.tuples import NamedTuple
@@ -38,7 +37,7 @@ class Scan(NamedTuple):
 
     def of_numbers(self, dtype: DType, entries: list) -> list:
         """Scans entries of a `drjit.scalar` array."""
-        start = ops.identity(self.rule.key, dtype)
+        start = identity(self.rule.key, dtype)
         return [normalize(dtype, v) for v in self.of_list(entries, start)]
 
     def of_list(self, entries: list, start: Any) -> list:
@@ -132,7 +131,7 @@ def _prefix_axis(scan: Scan, value: Any, axis: int, what: UserCall) -> Any:
         return nested(cls, [_prefix_axis(scan, c, axis - 1, what) for c in value._components])
     if not conversion.is_array_class(cls.Value):
         return nested(cls, scan.of_numbers(value._dtype, value._components))
-    start = cls.Value(ops.identity(scan.rule.key, value._dtype))
+    start = cls.Value(identity(scan.rule.key, value._dtype))
     return nested(cls, scan.of_list(value._components, start))
 
 
@@ -223,9 +222,9 @@ def block_reduce(op: ReduceOp, value: T, block_size: int, mode: str | None = Non
             # Pad the last run with neutral elements.
             index = conversion.lanes(cls, freeze_size.parts(n, size) * size)
             inside = index < n
-            fill = leaf.literal(cls, ops.identity(rule.key, cls._dtype))
+            fill = leaf.literal(cls, identity(rule.key, cls._dtype))
             at = Access(index._node, inside._node)
-            v = leaf.apply(ops.select, inside, leaf_access.gather(v, at), fill)
+            v = leaf.apply(select, inside, leaf_access.gather(v, at), fill)
         return leaf_access.block_reduce(rule.key, v, size)
 
     return _each_flat(one, value, what)

@@ -478,8 +478,7 @@ def column_stack(arrays: Sequence[Any], /) -> Any:
     """
     what = "dr.column_stack"
     found = [_at_least(1, a) for a in _tensors(arrays, what)]
-    columns = [expand_dims(a, 1) if len(a._shape) == 1 else a for a in found]
-    return concat_tensors(columns, 1, what)
+    return concat_tensors([expand_dims(a, 1) if len(a._shape) == 1 else a for a in found], 1, what)
 
 
 @signatures.stacking
@@ -500,8 +499,7 @@ def dstack(arrays: Sequence[Any], /) -> Any:
 def _pieces(value: Any, ends: Sequence[int | None], axis: int) -> list[Any]:
     """Returns the tensors between consecutive positions along an axis."""
     lead = (slice(None),) * axis
-    starts = [0, *ends[:-1]]
-    return [value[(*lead, slice(a, b))] for a, b in zip(starts, ends, strict=True)]
+    return [value[(*lead, slice(a, b))] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 _SECTIONS = "(): expected a number of parts or a list of positions, not"

@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, compress, repeat
 from typing import Any
 
-from ...ad import graph
-from ...ad.graph import ADFlag, ADMode, GradScope
+from ...ad.graph import ADFlag, ADMode, GradScope, scope, within
 from ...array import interop, pytree, table
 from ...array.base import type_label
-from ...array.namespace import chosen
 from ...array.show import is_array
 from ...jit.backend import JitBackend
 from ...jit.device import Device, find, missing
@@ -42,13 +40,10 @@ class CompletedCall:
     values: list[Data]
     join: Join
 
-    def backward(self, gradients: list[Data]) -> list[Data]:
-        """Returns gradients of the tracked arguments, given gradients of the results."""
-        raise NotImplementedError
-
-    def forward(self, tangents: list[Data]) -> list[Data]:
-        """Returns tangents of the results, given tangents of the tracked arguments."""
-        raise NotImplementedError
+    # The gradients of the tracked arguments from those of the results, and the tangents of the
+    # results from those of the tracked arguments.
+    backward: Callable[[list[Data]], list[Data]]
+    forward: Callable[[list[Data]], list[Data]]
 
 
 class MissingFrameworkError(ModuleNotFoundError, RuntimeError):
@@ -71,15 +66,12 @@ class Framework:
 
     name: str
     title: str
-    call: Callable[..., CompletedCall]
-    """Calls a function of the framework: the class of such calls."""
+    call: Callable[..., CompletedCall]  # calls a function of the framework
+    is_array: Callable[[Any], bool]  # whether a value is an array of the framework
+    expose: Callable[[Callable], Callable]  # a Dr.Jit function as a function of the framework
 
     def __init__(self) -> None:
         self.module = imported(self.name, self.title)
-
-    def is_array(self, value: Any) -> bool:
-        """Returns whether a value is an array of the framework."""
-        raise NotImplementedError
 
     def shares(self, device: Device) -> bool:
         """Returns whether the framework takes arrays in the memory of a GPU as they are."""
@@ -95,11 +87,7 @@ class Framework:
             return x
         size = max(len(x.real), len(x.imag))
         both = concat([zeros(type(x.real), size) + part for part in (x.real, x.imag)])
-        return table.like(type(x), kind="tensor")(both, shape=(2, size))
-
-    def expose(self, function: Callable) -> Callable:
-        """Returns a Dr.Jit function as a function of the framework."""
-        raise NotImplementedError
+        return table.related(type(x), kind="tensor")(both, shape=(2, size))
 
 
 def split(tree: Any, chosen: Callable[[Any], bool]) -> tuple[list[Any], Join]:
@@ -200,7 +188,7 @@ def _built(cls: Any, data: Data) -> Any:
         return data
     if cls.__meta__.kind != "complex":
         return interop.from_object(cls, data)
-    rows = interop.from_object(table.like(cls, kind="tensor"), data)
+    rows = interop.from_object(table.related(cls, kind="tensor"), data)
     return cls(*[rows[k].array for k in range(2)])
 
 
@@ -219,23 +207,23 @@ class Evaluation:
             not isinstance(d, np.ndarray) for d, t in zip(data, tracked, strict=True) if t
         ]
         self.stays = not all(isinstance(d, np.ndarray) for d in data)
-        namespace = chosen()
+        namespace = table.chosen()
         namespace = "llvm.ad" if namespace == "scalar" else f"{namespace}.ad"
         inputs = [tensor(namespace, d, framework.title) for d in data]
         self.inputs = [*compress(inputs, tracked)]
         # The caller's framework decides what is tracked, not an enclosing scope.
-        outer = graph.scope()
-        with graph.within(GradScope()):
+        outer = scope()
+        with within(GradScope()):
             enable_grad(self.inputs)
             serials = frozenset([v.serial for v in variables(self.inputs)])
-        with graph.within(outer.switched(True, serials) if outer else GradScope()):
+        with within(outer.switched(True, serials) if outer else GradScope()):
             args, kwargs = join(inputs)
             result = function(*args, **kwargs)
         check_results(function, result, is_array, "Dr.Jit arrays")
         self.outputs, self.join = split(result, is_array)
         if self.inputs:
             # An argument that is returned needs a gradient separate from the result's.
-            with graph.within(GradScope()):
+            with within(GradScope()):
                 self.outputs = [separate(x) for x in self.outputs]
         evaluate(self.outputs)
 
@@ -265,7 +253,7 @@ class Evaluation:
     def _traverse(
         self, mode: ADMode, starts: list, gradients: Sequence[Any], ends: list
     ) -> list[Any]:
-        with graph.within(GradScope()):
+        with within(GradScope()):
             clear_grad((self.inputs, self.outputs))
             for x, g in zip(starts, gradients, strict=True):
                 if g is not None and grad_enabled(x):
@@ -308,7 +296,7 @@ def adopt(function: Callable, framework: Framework, args: tuple, kwargs: dict) -
     evaluate(arrays)
     tracked = [x._dtype.is_float and grad_enabled(x) for x in arrays]
     call = framework.call(framework, function, join, arrays, tracked)
-    namespaces = {x._namespace for x in arrays} or {chosen()}
+    namespaces = {x._namespace for x in arrays} or {table.chosen()}
     backend = next((n.removesuffix(".ad") for n in sorted(namespaces) if n != "scalar"), "scalar")
     namespace = backend if backend == "scalar" else f"{backend}.ad"
     results = [tensor(namespace, v, framework.title) for v in call.values]

@@ -56,10 +56,9 @@ def _counterpart(cls: Any, backend: JitBackend) -> Any:
     """Returns the counterpart of a class on a backend; the class itself if it belongs to none."""
     if issubclass(cls, ArrayBase) and cls is not ArrayBase:
         meta = cls.__meta__
-        there = not meta.is_jit or meta.backend is backend
-        return (
-            cls if there else table.like(cls, namespace=backend.name.lower() + ".ad" * meta.is_diff)
-        )
+        if not meta.is_jit or meta.backend is backend:
+            return cls
+        return table.related(cls, namespace=backend.name.lower() + ".ad" * meta.is_diff)
     match cls.__module__.split("."):
         case ["drjit", "llvm" | "cuda", *rest]:
             return table.attribute(".".join((backend.name.lower(), *rest)), cls.__name__)

@@ -13,12 +13,9 @@ from ...array import leaf, table
 from ...array.base import type_label
 from ...array.show import is_array
 from ...jit.ir import dtype as dt
-from ...jit.ir import node as ir
-from ...jit.ir.dtype import DType
-from ...jit.ir.node import Node
+from ...jit.ir.node import Node, cast
 from ...jit.lazy import np
 from ...jit.run import single
-from ...jit.run.single import SingleKernel
 from ..ad.grad import clear_grad, enable_grad, grad, set_grad
 from ..ad.propagate import enqueue, traverse
 from ..evaluation import make_opaque
@@ -39,7 +36,7 @@ class Native:
     before the numbers, and returns 0, or 1 if it fails.
     """
 
-    def __init__(self, function: Callable, count: int, dtype: DType, gradient: bool) -> None:
+    def __init__(self, function: Callable, count: int, dtype: dt.DType, gradient: bool) -> None:
         from ...jit.target.simd import llvm
         from ...jit.target.simd.kernel import module_text
 
@@ -73,7 +70,7 @@ class Native:
         return list(results)
 
 
-def _traced(function: Callable, count: int, dtype: DType, gradient: bool) -> SingleKernel:
+def _traced(function: Callable, count: int, dtype: dt.DType, gradient: bool) -> single.SingleKernel:
     """Returns the kernel of a function, and possibly of its partial derivatives."""
     cls = table.find("llvm.ad", "leaf", dtype)
     arguments = [cls(k + 0.5) for k in range(count)]
@@ -123,10 +120,10 @@ def _result(value: Any, function: Callable, cls: Any) -> tuple[Any, Node]:
         )
     if value._node.size != 1:
         raise RuntimeError(f"the result has {value._node.size} entries, but must be one number")
-    return value, ir.cast(cls._dtype, value._node)
+    return value, cast(cls._dtype, value._node)
 
 
-def _entries(name: str, traced: SingleKernel, dtype: DType) -> str:
+def _entries(name: str, traced: single.SingleKernel, dtype: dt.DType) -> str:
     """Returns the functions that call a kernel."""
     scalar, size = "float" if dtype is dt.f32 else "double", dtype.itemsize
     count, words = len(traced.inputs), len(traced.words)
@@ -188,12 +185,12 @@ class NumbaCallable:
         self.function, self.gradient = function, gradient
         update_wrapper(self, function)
         self.count = len(signature(function).parameters)
-        self._natives: dict[DType, Native] = {}
+        self._natives: dict[dt.DType, Native] = {}
 
     def __repr__(self) -> str:
         return f"<{label(self.function)}{'.value_and_grad' * self.gradient} for Numba>"
 
-    def native(self, dtype: DType = dt.f64) -> Native:
+    def native(self, dtype: dt.DType = dt.f64) -> Native:
         """Returns the machine code for an element type, compiled on first use."""
         result = self._natives.get(dtype)
         if result is None:  # two threads may compile it at once; both use the first

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from ...jit.ir import dtype as dt
 from ...jit.target import foreign
 from ...jit.target import numpy as numpy_target
-from ...jit.target.foreign import ForeignFunction, Raised
 from ...jit.target.numpy import foreign as numpy_foreign
 from ...jit.target.simd.ir import MEMORY
 from .bridge import mapped
@@ -32,7 +31,7 @@ number the class is `complex`."""
 class CompiledFunction(NamedTuple):
     """A function of scalars and the structure of its result."""
 
-    function: ForeignFunction
+    function: foreign.ForeignFunction
     result: Structure
 
 
@@ -197,13 +196,14 @@ def _plain(ir: str) -> str:
 
 def _foreign(
     title: str, arguments: list[str], results: list[str], ir: str, entry: str
-) -> ForeignFunction:
+) -> foreign.ForeignFunction:
     """Returns the function of scalars whose code is a module, with names that depend on the
     contents of the module alone."""
     ir = _plain(ir)
     raised = {name: pickle.loads(_bytes(text)) for name, text in _PICKLED.findall(ir)}
     own = {name: f'"%.{k}"' for k, name in enumerate(dict.fromkeys(_DEFINED.findall(ir)))}
-    errors = [_raised(*r) for r in raised.values()]
+    nowhere = "", "an unknown file", 0
+    errors = [foreign.Raised(*row, *(place or nowhere)) for *row, place in raised.values()]
     text = _entry(arguments, results, entry, list(raised))
     ir = _SYMBOL.sub(lambda m: f"@{own.get(m[1], m[1])}" if m[1] else m[0], f"{ir}\n{text}")
     digest = blake2b(ir.encode(), digest_size=5).hexdigest()
@@ -215,7 +215,7 @@ def _foreign(
     _find_symbols(ir)
     ir = ir.replace('@"%.', f'@"{name}.').replace('@"%"', f'@"{name}"')
     total = not errors and _is_total(ir)
-    result = ForeignFunction(name, title, arguments, results, ir, errors, total)
+    result = foreign.ForeignFunction(name, title, arguments, results, ir, errors, total)
     foreign.functions[name] = result
     numpy_target.namespace[name] = partial(numpy_foreign.call, result)
     return result
@@ -297,11 +297,6 @@ def _bytes(text: str) -> bytes:
         r"\\(\\|[0-9A-F]{2})", lambda m: m[1] if m[1] == "\\" else chr(int(m[1], 16)), text
     )
     return found.encode("latin-1")
-
-
-def _raised(kind: Any, arguments: Any, place: Any) -> Raised:
-    function, file, line = place or ("", "an unknown file", 0)
-    return Raised(kind, arguments, function, file, line)
 
 
 def _find_symbols(ir: str) -> None:

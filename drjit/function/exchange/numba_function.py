@@ -12,8 +12,7 @@ from ...array import leaf, pytree, table
 from ...array.base import ArrayBase, type_label
 from ...jit import progress
 from ...jit.ir import dtype as dt
-from ...jit.ir import node as ir
-from ...jit.ir.node import Node
+from ...jit.ir.node import Node, cast, literal
 from ...jit.trace.record import foreign_call
 from ..ad.custom import ValueOp, attached, weighted_sum
 from .bridge import imported, label, mapped, placed
@@ -107,8 +106,8 @@ class _Arguments:
         result = []
         for k, value in enumerate(self.leaves):
             t = self._dtype(k)
-            n = value._node if _is_array(value) else ir.literal(t, value)
-            result.append(ir.cast(_passed(t), n))
+            n = value._node if _is_array(value) else literal(t, value)
+            result.append(cast(_passed(t), n))
         return result
 
     def key(self) -> tuple:
@@ -144,9 +143,8 @@ class _NumbaFunction:
         nodes = given.nodes()
         results = foreign_call(compiled.function, nodes)
         half = given.precision is dt.f16
-        results = [ir.cast(dt.f16, n) if half and n.dtype is dt.f32 else n for n in results]
-        variables = self._variables(given, nodes, results)
-        following = iter(zip(results, variables, strict=True))
+        results = [cast(dt.f16, n) if half and n.dtype is dt.f32 else n for n in results]
+        following = iter(zip(results, self._variables(given, nodes, results), strict=True))
 
         def array(_: str) -> Any:
             n, v = next(following)

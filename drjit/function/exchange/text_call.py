@@ -11,9 +11,7 @@ from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.meta import LEAF_NAME
 from ...jit import locks
 from ...jit.ir import dtype as dt
-from ...jit.ir import node as ir
-from ...jit.ir.dtype import DType
-from ...jit.ir.node import BUFFER, LITERAL, Node
+from ...jit.ir.node import BUFFER, LITERAL, Node, literal, normalize
 from ...jit.ir.scope import ACTIVE, innermost, recording
 from ...jit.run.freeze_size import decided
 from ...jit.text.user.text import UserText
@@ -133,7 +131,7 @@ class Parameters:
                 raise TypeError(f"{name} is an integer ({word.where}), got {value!r}")
             if not t.low <= value <= t.high:
                 raise OverflowError(f"{name} is an {t.code} ({word.where}), got {value!r}")
-        return ir.normalize(t, value)
+        return normalize(t, value)
 
     def refuse_recording(self, arrays: dict[int, Any]) -> None:
         """Raises a RuntimeError if the kernel cannot be launched now."""
@@ -214,7 +212,7 @@ class Parameters:
                 )
 
 
-def describe(value: Any, dtype: DType) -> str:
+def describe(value: Any, dtype: dt.DType) -> str:
     """Describes an argument that should be a one-dimensional array or a number, with a hint."""
     label = type_label(value)
     if isinstance(value, ArrayBase):
@@ -266,14 +264,14 @@ class Derivatives(ValueOp):
         call, rules = self.call, self.rules
         own = dict(zip(call.variables, self.gradients(self.arguments), strict=True))
         tangents = [
-            own[k] if k in own else ir.literal(t._dtype, 0, call.args[k]._node.size)
+            own[k] if k in own else literal(t._dtype, 0, call.args[k]._node.size)
             for k, t in zip(call.places, call.classes, strict=True)
         ]
         if rules.forward is not None:
             given = [leaf.wrap(t, n) for t, n in zip(call.classes, tangents, strict=True)]
             made = self._made("forward", rules.forward, given, len(call.results), "results")
             found = [
-                ir.literal(t._dtype, 0, size) if m is None else m
+                literal(t._dtype, 0, size) if m is None else m
                 for m, (t, size, _) in zip(made, call.results, strict=True)
             ]
         else:
@@ -316,7 +314,7 @@ class Derivatives(ValueOp):
         count, rows = len(call.places), len(call.results)
         flat = self._made("derivative", rules.derivative, [], rows * count, "partial derivatives")
         flat = [
-            ir.literal(call.classes[k % count]._dtype, 0) if n is None else n
+            literal(call.classes[k % count]._dtype, 0) if n is None else n
             for k, n in enumerate(flat)
         ]
         return [flat[r * count : (r + 1) * count] for r in range(rows)]
@@ -356,7 +354,7 @@ def _node(x: Any, title: str, sizes: set[int]) -> Node | None:
     if x is None:
         return None
     if type(x) in (bool, int, float):
-        return ir.literal(dt.f64, float(x))
+        return literal(dt.f64, float(x))
     if not (isinstance(x, ArrayBase) and type(x)._kind == "leaf" and hasattr(x, "_node")):
         raise TypeError(f"{title} returned a {type_label(x)}; expected arrays, numbers, or None")
     if x._node.size not in sizes:

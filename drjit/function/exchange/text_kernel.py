@@ -13,18 +13,15 @@ from weakref import ref
 from zlib import crc32
 
 from ...ad.graph import Value, Var
-from ...array import leaf, namespace, signatures, table
+from ...array import leaf, signatures, table
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.leaf_access import replace
 from ...jit import flags
 from ...jit.backend import JitBackend
 from ...jit.device import find, mismatch
-from ...jit.flags import JitFlag
 from ...jit.ir import dtype as dt
-from ...jit.ir import node as ir
 from ...jit.ir import op
-from ...jit.ir.dtype import DType
-from ...jit.ir.node import BUFFER, LITERAL, Node
+from ...jit.ir.node import BUFFER, LITERAL, Node, buffer, literal, make, normalize
 from ...jit.ir.scope import innermost
 from ...jit.run import launch, pending, schedule
 from ...jit.text.user.reading import Source
@@ -35,8 +32,8 @@ from ..signature import importable_name
 from .text_call import NUMBERS, UNKNOWN, Derivatives, KernelCall, Parameters, Rules
 
 _NAMES = ("__doc__", "__module__", "__qualname__")
-_DEBUG = int(JitFlag.Debug)
-_STEPPING = _DEBUG | int(JitFlag.Breakpoint)
+_DEBUG = int(flags.JitFlag.Debug)
+_STEPPING = _DEBUG | int(flags.JitFlag.Breakpoint)
 
 
 class _FastPath(NamedTuple):
@@ -49,7 +46,7 @@ class _FastPath(NamedTuple):
     kernel: Any
     arrays: tuple[int, ...]
     sizes: tuple[int, ...]
-    numbers: tuple[tuple[int, DType], ...]
+    numbers: tuple[tuple[int, dt.DType], ...]
     results: tuple[tuple[Any, bool], ...]
 
 
@@ -219,12 +216,12 @@ class TextKernel:
             value = args[k]
             if t.is_int and not t.low <= value <= t.high:
                 return NotImplemented
-            literals.append(ir.make(LITERAL, t, 1, (), ir.normalize(t, value)))
+            literals.append(make(LITERAL, t, 1, (), normalize(t, value)))
         with schedule.lock:
             buffers = launch.run(made, size, (inputs, literals, (), ()))
         schedule.catch_up()
         found = [
-            leaf.wrap(cls, ir.buffer(cls._dtype, size if each else 1, b))  # type: ignore[arg-type]
+            leaf.wrap(cls, buffer(cls._dtype, size if each else 1, b))  # type: ignore[arg-type]
             for (cls, each), b in zip(plan.results, buffers)  # noqa: B905
         ]
         return found[0] if len(found) == 1 else tuple(found)
@@ -238,7 +235,7 @@ class TextKernel:
         outputs = [(words[k].dtype, words[k].kind == "store", k) for k in at.outputs]
         if lanes == 0:
             return [
-                ir.literal(t, 0, 0) if stored else ir.literal(t, op.identity(words[k].reduce, t))
+                literal(t, 0, 0) if stored else literal(t, op.identity(words[k].reduce, t))
                 for t, stored, k in outputs
             ]
         sizes = {k: a._node.size for k, a in arrays.items()}
@@ -247,8 +244,8 @@ class TextKernel:
             t, data = dt.u32, (0, "", (), False, 0, 1)
             if check is not None:
                 t, data = check.dtype, check.data(sizes, numbers.get(k, 0))
-            checks.append(ir.make(op.in_bounds, dt.mask, 1, (ir.literal(t, 0),), data))
-        literals = [ir.make(LITERAL, words[k].dtype, 1, (), numbers[k]) for k in at.literals]
+            checks.append(make(op.in_bounds, dt.mask, 1, (literal(t, 0),), data))
+        literals = [make(LITERAL, words[k].dtype, 1, (), numbers[k]) for k in at.literals]
         with schedule.lock:
             inputs = [schedule.materialize(arrays[k]._node, device) for k in at.inputs]
             for a in {id(arrays[k]): arrays[k] for k in at.targets}.values():
@@ -263,7 +260,7 @@ class TextKernel:
                 buffers = launch.run(made, lanes, (inputs, literals, checks, targets))
         schedule.catch_up()
         return [
-            ir.buffer(t, lanes if stored else 1, b)  # type: ignore[arg-type]
+            buffer(t, lanes if stored else 1, b)  # type: ignore[arg-type]
             for (t, stored, _), b in zip(outputs, buffers, strict=False)
         ]
 
@@ -276,8 +273,7 @@ class TextKernel:
         self, found: list[Node], given: dict[int, Any], arrays: dict[int, Any], space: str
     ) -> Any:
         classes = [table.find(space, "leaf", n.dtype.element) for n in found]
-        variables = self._variables(found, classes, given, arrays)
-        values = map(Value, found, variables)
+        values = map(Value, found, self._variables(found, classes, given, arrays))
         results = [_wrapped(cls, value) for cls, value in zip(classes, values, strict=True)]
         return results[0] if len(results) == 1 else tuple(results) or None
 
@@ -342,12 +338,12 @@ def _namespace(arrays: Sequence[Any]) -> str:
         raise mismatch(devices)
     spaces = sorted({a._namespace for a in arrays})
     return next((s for s in spaces if s.endswith(".ad")), spaces[0] if spaces else "") or (
-        f"{namespace.chosen()}.ad"
+        f"{table.chosen()}.ad"
     )
 
 
 def _fast_math() -> bool:
-    return bool(flags.current & JitFlag.FastMath)
+    return bool(flags.current & flags.JitFlag.FastMath)
 
 
 Rule: TypeAlias = Callable[..., Any] | str | None

@@ -16,10 +16,8 @@ from ...array.elementwise import elementwise
 from ...array.interop import components, host_array, is_foreign_array
 from ...array.promote import promote
 from ...jit import flags, log
-from ...jit.flags import JitFlag
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
-from ...jit.ir.dtype import DType
 from ...jit.ir.location import Location, describe
 from ...jit.ir.node import LITERAL
 from ...jit.lazy import np
@@ -120,7 +118,7 @@ def _close_arrays(a: Any, b: Any, rtol: float | None, atol: float | None, equal_
     return functools.reduce(operator.and_, held)
 
 
-def _tolerances(dtype: DType, rtol: float | None, atol: float | None) -> tuple[float, float]:
+def _tolerances(dtype: dt.DType, rtol: float | None, atol: float | None) -> tuple[float, float]:
     """Returns the given tolerances, or the defaults for the element type."""
     relative, absolute = _TOLERANCES.get(dtype, _DEFAULT_TOLERANCES)
     return relative if rtol is None else rtol, absolute if atol is None else atol
@@ -153,7 +151,7 @@ def _close(a: Any, b: Any, rtol: float | None, atol: float | None, equal_nan: bo
     same = a == b
     wide = dt.f32 if a._dtype in (dt.f16, dt.f32) else dt.f64
     if a._dtype is not wide:
-        cls = table.like(type(a), wide)
+        cls = table.related(type(a), dtype=wide)
         a, b = cls(a), cls(b)
     error = elementwise(op.abs, a - b)
     bound = elementwise(op.abs, b) * relative + absolute
@@ -228,8 +226,7 @@ def _difference(
             error = np.abs(x.astype(np.float64) - y.astype(np.float64))
             ratio = error / (np.abs(y.astype(np.float64)) + absolute)
         for name, values in (("absolute", error), ("relative", ratio)):
-            known = values[~np.isnan(values)]
-            lines.append(f"Max {name} difference: {known.max(initial=0):g}")
+            lines.append(f"Max {name} difference: {values[~np.isnan(values)].max(initial=0):g}")
     for name, value in ((" ACTUAL: ", a), (" DESIRED: ", b)):
         lines.append(name + value_text(value).replace("\n", "\n" + " " * len(name)))
     return lines, [
@@ -264,7 +261,7 @@ def assert_true(
         AssertionError: an entry is false.
         TypeError: `cond` contains anything other than masks and bools.
     """
-    if flags.current & JitFlag.Debug:
+    if flags.current & flags.JitFlag.Debug:
         report = Report("dr.assert_true", fmt, args, kwargs, tb_depth, tb_skip)
         _check_mask(cond, True, report)
 
@@ -283,7 +280,7 @@ def assert_false(
         AssertionError: an entry is true.
         TypeError: `cond` contains anything other than masks and bools.
     """
-    if flags.current & JitFlag.Debug:
+    if flags.current & flags.JitFlag.Debug:
         report = Report("dr.assert_false", fmt, args, kwargs, tb_depth, tb_skip)
         _check_mask(cond, False, report)
 
@@ -306,7 +303,7 @@ def assert_equal(
         AssertionError: an entry differs, or is NaN.
         RuntimeError: sizes or structures differ.
     """
-    if not flags.current & JitFlag.Debug:
+    if not flags.current & flags.JitFlag.Debug:
         return
     report = Report("dr.assert_equal", fmt, args, kwargs, tb_depth, tb_skip)
     for path, a, b in pytree.alike(report.what, arg0, arg1):

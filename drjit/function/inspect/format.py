@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ...array import leaf, pytree, show, table
 from ...array.base import type_label
 from ...jit import log
+from ...jit.device import current
 from ...jit.ir import dtype as dt
-from ...jit.ir import node, op, scope
+from ...jit.ir import op, scope
 from ...jit.ir.location import user_location
+from ...jit.ir.node import BUFFER, Node, apply, broadcast_size, buffer, literal, make
 from ...jit.lazy import np
-from ...jit.run import schedule
-from ...jit.trace import lane_values as sampling
+from ...jit.run import launch, pending, schedule
 from ...jit.trace import record
+from ...jit.trace.access import Access, Replacement, scatter
 from ..conversion import is_array, map_leaves
 
 if TYPE_CHECKING:
@@ -138,12 +140,12 @@ def print_later(
     if "thread_id" not in kwargs:
         kwargs = {**kwargs, "thread_id": None}
     formatted(what, *_shown(args, kwargs, None, np.zeros(0, np.uint32)), limit)  # detects mistakes
-    mask = active._node if is_array(active) else node.literal(dt.mask, bool(active))
+    mask = active._node if is_array(active) else literal(dt.mask, bool(active))
     capacity = limit if limit >= 0 else _UNLIMITED
     location = user_location()
     owner = next((v._device for v in (*values, active) if is_array(v)), None)
     with scope.using(owner):
-        sample = sampling.Sample([v._node for v in values], mask, max(capacity, 1), what)
+        sample = Sample([v._node for v in values], mask, max(capacity, 1), what)
 
     def show() -> None:
         count, lanes, columns = sample.read()
@@ -188,8 +190,7 @@ def _shown_value(value: Any, found: Mapping[int, np.ndarray] | None) -> Any:
         return _shown_value(value._array, found)
 
     def entries(a: Any) -> Any:
-        known = found.get(id(a), np.zeros(0, a._dtype.numpy))
-        return leaf.from_numpy(type(a), known, copy=True)
+        return leaf.from_numpy(type(a), found.get(id(a), np.zeros(0, a._dtype.numpy)), copy=True)
 
     return map_leaves(value, entries)
 
@@ -217,19 +218,15 @@ def select_lanes(tree: Any, mask: np.ndarray) -> Any:
         if not is_array(value) or value._kind == "tensor":
             return value
         if value.__meta__.is_jit and show.common_width(list(show.inner(value))) in (1, mask.size):
-            return _take(value, chosen)
+            return map_leaves(value, taken)
         return value
 
-    return pytree.map_tree(select, tree)
-
-
-def _take(value: Any, chosen: np.ndarray) -> Any:
     def taken(a: Any) -> Any:
         entries = leaf.host(a)
         found = np.broadcast_to(entries, chosen.size) if entries.size == 1 else entries[chosen]
         return leaf.from_numpy(type(a), found, copy=True)
 
-    return map_leaves(value, taken)
+    return pytree.map_tree(select, tree)
 
 
 def formatted(what: str, args: tuple, kwargs: Mapping[str, Any], limit: int = 20) -> str:
@@ -338,3 +335,57 @@ def _block(opening: str, entries: list[str], closing: str, depth: int) -> str:
         return opening + closing
     line = "\n" + " " * (depth + 2)
     return opening + line + ("," + line).join(entries) + "\n" + " " * depth + closing
+
+
+# Values of lanes, for recorded code to print
+
+
+class Sample:
+    """The values that up to `capacity` executions of a statement saw, copied out of a running
+    kernel: each lane that reaches the statement claims the next slot with an atomic counter and
+    writes its values there."""
+
+    __slots__ = ("_arrays", "_counter", "capacity")
+
+    def __init__(self, values: list[Node], active: Node, capacity: int, what: str) -> None:
+        self.capacity = capacity
+        size = broadcast_size((*values, active), what)
+        if active.op is op.literal:
+            active = literal(dt.mask, active.data, size)
+        at = Access(literal(dt.u32, 0), active, what)
+        self._counter = scatter(Replacement(_zeros(dt.u32, 1)), [], at, op.scatter_inc)
+        self._arrays: list[Node] = []
+        if self._counter is None:  # there are no lanes
+            return
+        slot = pending.old_value(self._counter, dt.u32)
+        taken = apply(op.lt, slot, literal(dt.u32, capacity))
+        if active.op is not op.literal:
+            taken = apply(op.and_, taken, active)
+        # Not a literal where values have size 1: within a body, the kernel may have more lanes.
+        at = Access(slot, taken, what, inside=True)
+        for value in (make(op.lane, dt.u32, size, (), current()), *values):
+            after = scatter(Replacement(_zeros(value.dtype, capacity)), [value], at)
+            if after is not None:
+                self._arrays.append(after)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the kernel that contains the statement has been launched: an observer of
+        evaluations (`schedule.observers`) waits for that."""
+        return self._counter is None or self._counter.op is BUFFER
+
+    def read(self) -> tuple[int, np.ndarray, list[np.ndarray]]:
+        """Returns how often the statement was executed, and the lanes and values of the executions
+        that were kept, lane by lane and in execution order within each lane."""
+        if self._counter is None:
+            return 0, np.zeros(0, np.uint32), []
+        count = int(launch.to_numpy(dt.u32, 1, self._counter.data)[0])
+        kept = min(count, self.capacity)
+        found = [launch.to_numpy(n.dtype, n.size, n.data)[:kept] for n in self._arrays]
+        order = np.argsort(found[0], kind="stable")
+        lanes, *values = [array[order] for array in found]
+        return count, lanes, values
+
+
+def _zeros(dtype: dt.DType, size: int) -> Node:
+    return buffer(dtype, size, launch.from_numpy(dtype, np.zeros(size, dtype.numpy)))

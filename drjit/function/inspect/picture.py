@@ -129,8 +129,9 @@ def _pixels(pixels: Any, shape: tuple[int, int] | None) -> np.ndarray:
     if shape is not None:
         height, width = shape
         if height * width != int(np.prod(found[:-1] if values.ndim > 1 else found)):
+            shown = " × ".join(map(str, found))
             raise ValueError(
-                f"dr.picture(): {height} × {width} pixels do not fit an array of {_times(found)} "
+                f"dr.picture(): {height} × {width} pixels do not fit an array of {shown} "
                 "values (pixels × channels)"
             )
         values = values.reshape(height, width, -1)
@@ -143,10 +144,6 @@ def _pixels(pixels: Any, shape: tuple[int, int] | None) -> np.ndarray:
             f"with 1, 3 or 4 channels, not {found}{hint}"
         )
     return values
-
-
-def _times(shape: tuple[int, ...]) -> str:
-    return " × ".join(map(str, shape))
 
 
 def _bytes(values: np.ndarray, low: float, high: float, srgb: bool) -> np.ndarray:

@@ -3,7 +3,6 @@
 from ...array.base import type_label
 from ...jit import log
 from ...jit.cpu import runtime
-from ...jit.log import LogLevel
 
 
 def profile_mark(arg: str, /) -> None:
@@ -13,7 +12,7 @@ def profile_mark(arg: str, /) -> None:
     """
     if not isinstance(arg, str):
         raise TypeError(f"dr.profile_mark(): expected a string, got {type_label(arg)}")
-    log.log(LogLevel.Debug, "mark %s (%d jobs queued)", arg, runtime.submitted)
+    log.log(log.LogLevel.Debug, "mark %s (%d jobs queued)", arg, runtime.submitted)
 
 
 class profile_range:
@@ -47,7 +46,7 @@ class profile_enable:
 
     def __enter__(self) -> None:
         self._before = log.level
-        limit = LogLevel.Debug.value
+        limit = log.LogLevel.Debug.value
         log.level = max(log.level, limit) if self._active else min(log.level, limit - 1)
 
     def __exit__(self, *_: object) -> None:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from ...array import pytree, show, signatures, table
 from ...array.base import ArrayBase, KernelValue, listed, type_label
 from ...array.meta import DYNAMIC, SPECIAL, ArrayMeta
-from ...array.namespace import choose
 from ...array.promote import expr_t as expr_t
 from ...jit.backend import JitBackend
 from ...jit.ir import dtype as dt
@@ -224,7 +223,7 @@ def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
         return _class(arg0)
     if arg1 not in dt.BY_VAR_TYPE:
         raise RuntimeError(f"dr.replace_type_t(): there are no arrays of {arg1}")
-    return table.like(_class(arg0), dt.BY_VAR_TYPE[arg1])
+    return table.related(_class(arg0), dtype=dt.BY_VAR_TYPE[arg1])
 
 
 _SHAPED = ("array", "matrix", "complex", "quaternion")
@@ -301,7 +300,7 @@ def _sized(kind: str, shown: str) -> Callable[..., Any]:
         found = dt.BY_NAME.get(f"{kind}{8 * dtype.itemsize}")
         if found is None:
             raise TypeError(f"dr.{name}(): there is no {kind} type of the size of {dtype.name}")
-        return table.like(_class(arg), found)
+        return table.related(_class(arg), dtype=found)
 
     return _named(derived, name, f"Returns the type whose elements are {shown} of the same size.")
 
@@ -311,7 +310,7 @@ def _element(t: DType) -> Callable[..., Any]:
     python = table.python_type(t)
 
     def derived(arg: Any) -> Any:
-        return table.like(_class(arg), t) if is_array_v(arg) else python
+        return table.related(_class(arg), dtype=t) if is_array_v(arg) else python
 
     doc = f"Returns the type with {t.name} elements; `{python.__name__}` for numbers."
     return _named(derived, f"{t.name}_array_t", doc)
@@ -356,7 +355,7 @@ def diff_array_t(arg: Any, /) -> Any:
     meta = _meta(arg)
     if meta is None or not meta.is_jit or meta.is_diff:
         return _class(arg)
-    return table.like(_class(arg), namespace=f"{meta.namespace}.ad")
+    return table.related(_class(arg), namespace=f"{meta.namespace}.ad")
 
 
 @signatures.detached_type
@@ -365,7 +364,7 @@ def detached_t(arg: Any, /) -> Any:
     meta = _meta(arg)
     if meta is None or not meta.is_diff:
         return _class(arg)
-    return table.like(_class(arg), namespace=meta.namespace.removesuffix(".ad"))
+    return table.related(_class(arg), namespace=meta.namespace.removesuffix(".ad"))
 
 
 # Sizes of values
@@ -410,13 +409,6 @@ def width(*args: object) -> int:
     Raises:
         RuntimeError: they differ in size.
     """
-    if len(args) == 1:
-        (arg,) = args
-        role = pytree.ROLES.get(type(arg))
-        if role == "leaf":
-            return freeze_size.tracked(arg._node.size)  # type: ignore[attr-defined]
-        if role == "nested":
-            return freeze_size.tracked(_width(arg))
     sizes = [_width(leaf) for arg in args for leaf in pytree.leaves(arg)]
     if not sizes:
         return 0
@@ -457,4 +449,4 @@ def set_backend(arg: str | JitBackend, /) -> None:
     name = "scalar" if name == "invalid" else name
     if name not in ("llvm", "cuda", "scalar"):
         raise RuntimeError(f"dr.set_backend({arg!r}): expected 'llvm', 'cuda' or 'scalar'")
-    choose(name)
+    table.choose(name)

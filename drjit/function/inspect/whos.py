@@ -6,7 +6,6 @@ import sys
 from typing import Any
 
 from ...ad import graph
-from ...ad.graph import Var
 from ...array import pytree, signatures
 from ...jit.device import Buffer, Device, current, devices
 from ...jit.ir import label
@@ -191,7 +190,7 @@ def graphviz(as_string: bool = False) -> drawing.Drawing | str:
 # ---- The derivative graph
 
 
-def _title(v: Var) -> str:
+def _title(v: graph.Var) -> str:
     return v.rule.name if v.rule is not None else ""
 
 
@@ -219,7 +218,7 @@ def whos_ad(as_string: bool = False) -> str | None:
     return drawing.printed([*lines, rule, ""], as_string)
 
 
-def _kind(v: Var, used: set[Var]) -> str:
+def _kind(v: graph.Var, used: set[graph.Var]) -> str:
     if v in graph.labels:
         return "labeled"
     if v.grad is not None:

@@ -15,13 +15,12 @@ from ...array.inline import RECORDED, RECORDERS
 from ...array.promote import join, promote
 from ...array.pytree import is_container, map_tree
 from ...array.special import by_formula, formulas, kind_of, reciprocal
-from ...array.table import like
+from ...array.table import related
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from ...jit.lazy import np
-from . import complex
 from . import transcendental as functions
-from .complex import negative
+from .complex import modulus, negative
 from .transcendental import acos, asin, elementary, has_array, only_numbers, sqrt
 
 
@@ -371,7 +370,7 @@ def hypot(a: Any, b: Any) -> Any:
         a, b = promote(a, b, name="dr.hypot")
         if not a.__meta__.dtype.is_float:
             raise IncompatibleError(f"dr.hypot(): operation not supported for {type_label(a)}")
-    return complex.modulus(abs(a), abs(b))
+    return modulus(abs(a), abs(b))
 
 
 @signatures.binary_float
@@ -647,7 +646,7 @@ def mul_wide(arg0: Any, arg1: Any, /) -> Any:
         raise RuntimeError(
             f"dr.mul_wide(): operation not supported for {type_label(a)}; it takes 32-bit integers"
         )
-    cls = like(type(a), wide)
+    cls = related(type(a), dtype=wide)
     return cls(a) * cls(b)
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from ...array.base import ArrayBase
 from ...jit.ir import dtype as dt
-from ...jit.ir.dtype import DType
 from ..conversion import unexpected
 
 e = math.e
@@ -35,7 +34,7 @@ _LIMIT = {dt.f16: 16, dt.f32: 128, dt.f64: 1024}
 """The exponent of the smallest power of two that is too large for the type."""
 
 
-def _dtype(arg: Any, name: str) -> DType:
+def _dtype(arg: Any, name: str) -> dt.DType:
     cls = arg if isinstance(arg, type) else type(arg)
     if not issubclass(cls, ArrayBase) or not cls._dtype.is_float:
         raise unexpected(f"dr.{name}", "a floating-point array or type", arg, "got")

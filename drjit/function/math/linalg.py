@@ -15,7 +15,6 @@ from ...array.base import ArrayBase, type_label
 from ...array.elementwise import elementwise
 from ...array.promote import promote
 from ...array.special import dot, from_rows, kind_of, of_components, repeated, rows_of
-from ...array.table import like
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from ..conversion import T, integer, is_array_class, related, unexpected
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from ...array.kinds import Quaternion, Sequences, Untyped
 
 
-_div, _sqrt, _gt = (partial(elementwise, o) for o in (op.div, op.sqrt, op.gt))
+divided, root, _gt = (partial(elementwise, o) for o in (op.div, op.sqrt, op.gt))
 
 
 def check_matrix(value: Any, what: str) -> None:
@@ -159,7 +158,7 @@ def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
         raise RuntimeError(f"{what}(): 'it' must not be negative, got {it}")
     cls = type(arg)
     if cls._dtype is dt.f16:  # the squares of the norms exceed its range
-        q, p = polar_decomp(like(cls, dt.f32)(arg), steps)
+        q, p = polar_decomp(related(cls, dtype=dt.f32)(arg), steps)
         return cls(q), cls(p)
     n = len(arg._components)
     components = [c for row in rows_of(arg) for c in row]
@@ -187,13 +186,13 @@ def _orthogonal(q: list, n: int, steps: int) -> list:
     def body(k: Any, *x: Any) -> list:
         return [k + 1, *repeated(_newton_step, x, n)]
 
-    return kernel_loop([like(leaf, dt.u32)(0), *q], lambda k, *_: k < steps, body)[1:]
+    return kernel_loop([related(leaf, dtype=dt.u32)(0), *q], lambda k, *_: k < steps, body)[1:]
 
 
 def _newton_step(q: list, n: int) -> list:
     x = special.inverse_of(q, n)
-    scale = _sqrt(_sqrt(_div(dot(x, x), dot(q, q))))
-    a, b = 0.5 * scale, _div(0.5, scale)
+    scale = root(root(divided(dot(x, x), dot(q, q))))
+    a, b = 0.5 * scale, divided(0.5, scale)
     transposed = [x[j * n + i] for i in range(n) for j in range(n)]
     return [special.fma(u, a, v * b) for u, v in zip(q, transposed, strict=True)]
 
@@ -301,7 +300,7 @@ def matrix_to_quat(arg: Any, /) -> Any:
         better = _gt(ways[k][k], square)
         best = [select(better, u, v) for u, v in zip(ways[k], best, strict=True)]
         square = select(better, ways[k][k], square)
-    factor = _div(0.5, sqrt(square))
+    factor = divided(0.5, sqrt(square))
     return of_components(_related(arg, "quaternion", 4), [v * factor for v in best])
 
 
@@ -411,9 +410,8 @@ def slerp(a: Any, b: Any, t: Any) -> Any:
     sine = sqrt(select(there, square, 1.0))
     angle = select(there, atan2(sine, cosine), 0.0)
     s, c = sincos(angle * t)
-    s = _div(s, sine)
-    parts = [fma(u, c, v * s) for u, v in zip(p, normal, strict=True)]
-    return _like_parts(type(a), parts)
+    s = divided(s, sine)
+    return _like_parts(type(a), [fma(u, c, v * s) for u, v in zip(p, normal, strict=True)])
 
 
 def _like_parts(cls: Any, parts: list) -> Any:

@@ -12,8 +12,7 @@ from ...array.tensor import broadcast_shape
 from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from ...jit.primitives.matmul import REMEMBERED, ProductLayout, layout
-from .. import conversion
-from ..conversion import UserCall, is_array, is_flat, label, tensor
+from ..conversion import UserCall, as_tensor, is_array, is_flat, label, tensor, with_dtype
 from .vector import dot
 
 
@@ -75,10 +74,10 @@ def _operands(a: Any, b: Any, what: UserCall) -> tuple[Any, Any]:
         if is_array(x) and x._kind == "nested" and not is_flat(type(x)):
             raise TypeError(f"{what}: a tensor and a nested array have no product")
         if is_array(x):
-            x = conversion.as_tensor(x)
+            x = as_tensor(x)
         else:
             other = type(b if x is a else a)
-            other = other if other._dtype.is_float else conversion.with_dtype(other, dt.f64)
+            other = other if other._dtype.is_float else with_dtype(other, dt.f64)
             try:
                 x = other(x)
             except TypeError as error:

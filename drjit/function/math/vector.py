@@ -14,15 +14,14 @@ from ...array.inline import RECORDERS
 from ...array.promote import number_type, promote
 from ...array.special import of_components
 from ...array.table import find
-from ...jit.ir import node as ir
-from ...jit.ir import op as ops
+from ...jit.ir import node, op
 from ..conversion import T, integer, is_array, is_flat, label, plain, unexpected
 from ..data.reduce import reduce_axes, sum
 from ..evaluation import separate
 from .arithmetic import fma, mulsign, rsqrt, safe_asin, select
 from .transcendental import sincos
 
-_FMA = RECORDERS[ops.fma]
+_FMA = RECORDERS[op.fma]
 
 
 @signatures.product
@@ -42,13 +41,13 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
     cls = type(arg0)
     form = _form(cls) if cls is type(arg1) else ""
     if form == "leaf":
-        return leaf_access.reduce_all("add", elementwise(ops.mul, arg0, arg1, name="dr.dot"))
+        return leaf_access.reduce_all("add", elementwise(op.mul, arg0, arg1, name="dr.dot"))
     if form == "vector" and len(arg0._components) == len(arg1._components) > 0:
         return _dot_terms(arg0._components, arg1._components)
     what = f"dr.dot(<{label(arg0)}>, <{label(arg1)}>)"
     if isinstance(arg0, KernelValue) or isinstance(arg1, KernelValue):
         if not _feature_by_feature(arg0, arg1):
-            return sum(elementwise(ops.mul, arg0, arg1, name="dr.dot"))
+            return sum(elementwise(op.mul, arg0, arg1, name="dr.dot"))
         arg0, arg1 = list(arg0), list(arg1)
     if not is_array(arg0) and not is_array(arg1):
         if not isinstance(arg0, Iterable) or not isinstance(arg1, Iterable):
@@ -71,7 +70,7 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
     if a._dtype.is_mask:
         raise RuntimeError(f"{what}: the operation is not defined for masks")
     if a._kind in ("leaf", "tensor"):
-        return sum(elementwise(ops.mul, a, b, name="dr.dot"), axis=0)
+        return sum(elementwise(op.mul, a, b, name="dr.dot"), axis=0)
     if len(a._components) != len(b._components):
         raise RuntimeError(
             f"{what}: the operands have {len(a._components)} and {len(b._components)} components"
@@ -79,7 +78,7 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
     if not a._components:
         return reduce_axes("add", a, 0, None, False, "dr.dot")
     result = _dot_terms(a._components, b._components)
-    return ir.normalize(a._dtype, result) if is_flat(type(a)) else result
+    return node.normalize(a._dtype, result) if is_flat(type(a)) else result
 
 
 @cache
@@ -116,7 +115,7 @@ def _dot_terms(a: Sequence[Any], b: Sequence[Any]) -> Any:
         found = _FMA[type(total)](x, y, total)
         if found is None:
             fused = is_array(total) and total._dtype.is_float
-            found = elementwise(ops.fma, x, y, total, name="dr.dot") if fused else total + x * y
+            found = elementwise(op.fma, x, y, total, name="dr.dot") if fused else total + x * y
         total = found
     return total
 
@@ -130,7 +129,7 @@ def abs_dot(arg0: Any, arg1: Any, /) -> Any:
     [1]
     """
     found = dot(arg0, arg1)
-    return elementwise(ops.abs, found, name="dr.abs_dot") if is_array(found) else abs(found)
+    return elementwise(op.abs, found, name="dr.abs_dot") if is_array(found) else abs(found)
 
 
 @signatures.reduction
@@ -151,7 +150,7 @@ def squared_norm(
     if value._kind == "nested" and axis is Ellipsis and not keepdims:
         return dot(value, value)
     value = plain(value)
-    squares = elementwise(ops.mul, value, value, name="dr.squared_norm")
+    squares = elementwise(op.mul, value, value, name="dr.squared_norm")
     result = reduce_axes("add", squares, axis, mode, keepdims, "dr.squared_norm")
     if not keepdims and result._kind == "tensor" and all(n == 1 for n in result._shape):
         result._shape = ()
@@ -171,7 +170,7 @@ def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     """
     found = squared_norm(value, axis, mode, keepdims)
     if is_array(found):
-        return elementwise(ops.sqrt, found, name="dr.norm")
+        return elementwise(op.sqrt, found, name="dr.norm")
     return found**0.5
 
 

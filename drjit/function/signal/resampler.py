@@ -18,8 +18,7 @@ from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from ...jit.run import freeze
 from ...jit.trace.access import Access
-from .. import conversion
-from ..conversion import T, flat_class, is_array, is_flat, unexpected
+from ..conversion import T, flat_class, is_array, is_flat, pick, unexpected, yes
 from ..data.scan import block_sum
 from ..evaluation import eval as evaluate
 from ..kernel_loop import kernel_loop
@@ -424,17 +423,17 @@ class Taps:
         if inner is not None:
             base = self.signed(inner) if base is None else base + self.signed(inner)
         self.base = base
-        self.yes = conversion.yes(work)
+        self.yes = yes(work)
         self.scale = None
         self.table = None
         if r._kernel is None:
             first = r.table(self.signed, "first", lambda: r._first)
-            self.first = conversion.pick(first, self.row, "dr.resample")
+            self.first = pick(first, self.row, "dr.resample")
         else:
             self.first = self.row + r._shift
             if r._row_scale is not None:
                 scale = r.table(work, "scale", lambda: r._row_scale)
-                self.scale = conversion.pick(scale, self.row, "dr.resample")
+                self.scale = pick(scale, self.row, "dr.resample")
         self.low, high = int(r._first[0]), int(r._first[-1]) + r.taps - 1
         n = r.source_res
         far = self.low <= -n or high >= 2 * n - 1

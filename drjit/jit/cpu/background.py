@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from drjit.jit import collector, locks
+from .. import collector, locks
 
 MOST = 8  # threads
 SWITCH = 1e-3

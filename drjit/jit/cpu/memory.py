@@ -15,12 +15,12 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from drjit.jit import collector, device
-from drjit.jit.cpu import runtime
-from drjit.jit.device import elements
-from drjit.jit.ir.dtype import FORMATS, DType, f16
-from drjit.jit.lazy import np
-from drjit.jit.native import objects
+from .. import collector, device
+from ..device import elements
+from ..ir.dtype import FORMATS, DType, f16
+from ..lazy import np
+from ..native import objects
+from . import runtime
 
 ALIGNMENT = 64
 # A packet has at most 512 bytes, 64 lanes of 8; it begins at a multiple of its size, and so exceeds

@@ -19,15 +19,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from drjit.jit import collector, device, locks, log
-from drjit.jit.cpu import background, launcher
-from drjit.jit.native import loader
+from .. import collector, device, frames, locks, log
+from ..native import loader
+from . import background, launcher
 
 SPIN_NS = 50_000  # how long an idle worker or a waiter looks for work before it sleeps
 _SLICE_US = 50_000  # how long a wait sleeps before it lets Python handle signals
 _EXIT_SECONDS = 1.0
-GRACE_SECONDS = 2.0
-"""How long an interrupted wait lets kernels run before it stops their loops."""
 AHEAD_NS = 50_000_000
 """How much work may be queued behind the oldest job, measured by the time that kernels took before.
 A program that is faster than the machine stays this close to it, which bounds the age of its output
@@ -35,7 +33,6 @@ and the delay of reads and Ctrl-C."""
 UNKNOWN_NS = AHEAD_NS // 8  # assumed time of a kernel before it has run once
 COMING_NS = AHEAD_NS // 64  # the same while it is being compiled
 AHEAD_JOBS = 2  # may be queued regardless of their duration, so that no worker waits for Python
-_STOP_WORD = 5  # of the record at the first parameter: see docs/kernel-language.md
 
 submitted = 0
 """Number of jobs queued so far, which is the ticket of the newest one."""
@@ -50,8 +47,8 @@ _posting: list[tuple] = []
 """Those of them that are about to be queued: a finalizer may launch something before that, and have
 their ticket."""
 _ahead = 0  # their expected time in nanoseconds
-_errors: deque[BaseException] = deque()
-_failures: deque[BaseException] = deque()  # why kernels could not be compiled
+_errors = device.Errors()
+_failures = device.Errors()  # why kernels could not be compiled
 _seats = list(range(launcher.WAITERS))
 _native: Any = None  # the functions of the launcher
 
@@ -86,6 +83,7 @@ def thread_count() -> int:
     return _thread_count
 
 
+@frames.guard
 def set_thread_count(arg: int, /) -> None:
     """Sets the number of threads that run kernels; 0 and 1 both mean one.
 
@@ -221,8 +219,8 @@ def wait(ticket: int) -> None:
     """
     _await(ticket)
     _prune()
-    _raise(_failures)
-    _raise(_errors)
+    _failures.raise_first()
+    _errors.raise_first()
 
 
 def sync() -> None:
@@ -230,21 +228,8 @@ def sync() -> None:
     wait(submitted)
 
 
-def _raise(errors: deque[BaseException]) -> None:
-    """Raises the first of some errors, if there are any, and forgets all."""
-    if errors:
-        found = [*errors]
-        errors.clear()
-        device.raise_first(found)
-
-
-def forget(error: BaseException) -> bool:
-    """Suppresses an error that is raised elsewhere; returns whether it had not been raised yet."""
-    try:
-        _errors.remove(error)
-    except ValueError:
-        return False
-    return True
+forget = _errors.forget
+"""Suppresses an error that is raised elsewhere; returns whether it had not been raised yet."""
 
 
 def drain(ticket: int | None = None) -> None:
@@ -257,7 +242,7 @@ def drain(ticket: int | None = None) -> None:
     if unfinished:
         _prune()
     if _failures:  # reads of single entries come here
-        _raise(_failures)
+        _failures.raise_first()
 
 
 def retain(thing: object) -> None:
@@ -401,21 +386,14 @@ def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
                 return False
         return True
 
-    try:
-        if ends(GRACE_SECONDS):
-            return
-    except KeyboardInterrupt:
-        pass  # the user does not want to wait any longer
-    for number, params, *_ in list(unfinished):
-        if control.completed < number <= last and isinstance(params, ctypes.Array | bytes):
-            record = int.from_bytes(bytes(params)[:8], "little")
-            if record:
-                ctypes.c_int64.from_address(record + 8 * _STOP_WORD).value = 1
-    interrupt.add_note(
-        "Loops of running kernels were stopped. Arrays that they were computing hold unfinished "
-        "values."
-    )
-    ends(GRACE_SECONDS)
+    def stop() -> None:
+        for number, params, *_ in list(unfinished):
+            if control.completed < number <= last and isinstance(params, ctypes.Array | bytes):
+                record = int.from_bytes(bytes(params)[:8], "little")
+                if record:
+                    ctypes.c_int64.from_address(record + 8 * device.STOP_WORD).value = 1
+
+    device.give_up(interrupt, ends, stop)
 
 
 def tidy() -> None:
@@ -443,14 +421,8 @@ def _prune() -> None:
             report(check)
 
 
-def report(check: Callable[[], BaseException | None]) -> None:
-    """Calls the check of work that is complete; `wait` or `sync` raises its error."""
-    try:
-        error = check()
-    except Exception as raised:
-        error = raised
-    if error is not None:
-        _errors.append(error)
+report = _errors.check
+"""Calls the check of work that is complete; `wait` or `sync` raises its error."""
 
 
 @atexit.register
@@ -469,8 +441,7 @@ def _at_exit() -> None:
         check = unfinished.popleft()[3]
         if check is not None:
             report(check)
-    for error in _errors:
-        log.log(log.LogLevel.Warn, "%s (nobody has used the result)", error)
+    _errors.warn()
 
 
 def _is_idle() -> bool:

@@ -19,8 +19,8 @@ from ctypes import POINTER, byref, c_char_p, c_size_t, c_uint, c_void_p
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from drjit.jit import log
-from drjit.jit.cuda.driver import CudaError, excerpt
+from .. import log
+from .driver import CudaError, excerpt
 
 _WINDOWS = sys.platform == "win32"
 _PTX = 2  # NVJITLINK_INPUT_PTX

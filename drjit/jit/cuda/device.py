@@ -162,7 +162,7 @@ class Cuda(Device):
         self.queue.sync()
 
     def forget_error(self, error: BaseException) -> bool:
-        return self.queue.forget(error)
+        return self.queue.errors.forget(error)
 
     # ---- Primitives: functions of `drjit.jit.cuda.primitives`, with the device first
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drjit.jit.ir import dtype as dt
-from drjit.jit.ir.dtype import DType
+from ..ir import dtype as dt
+from ..ir.dtype import DType
 
 # Of DLDeviceType. The emulated device is an extension, which other libraries refuse.
 CUDA, EMULATED, CUDA_MANAGED = 2, 12, 13

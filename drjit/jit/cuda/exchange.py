@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from drjit.jit.cuda import dlpack
-from drjit.jit.cuda.memory import CudaBuffer
-from drjit.jit.device import Foreign
-from drjit.jit.ir import dtype as dt
-from drjit.jit.ir.dtype import DType
+from ..device import Foreign
+from ..ir import dtype as dt
+from ..ir.dtype import DType
+from . import dlpack
+from .memory import CudaBuffer
 
 _NO_SYNC = -1  # in place of a stream
 _LEGACY = 1  # the default stream

@@ -7,7 +7,7 @@ import ctypes
 from ctypes import byref, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
-from drjit.jit.cuda.driver import CudaError
+from .driver import CudaError
 
 _WRITE_DISCARD = 2  # CU_GRAPHICS_REGISTER_FLAGS_WRITE_DISCARD
 _TEXTURE_2D = 0x0DE1  # GL_TEXTURE_2D

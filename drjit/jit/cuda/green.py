@@ -6,7 +6,7 @@ import sys
 from ctypes import byref, c_uint, c_void_p
 from typing import Any
 
-from drjit.jit.cuda.driver import CudaError
+from .driver import CudaError
 
 _MULTIPROCESSORS = 1  # CU_DEV_RESOURCE_TYPE_SM
 _DEFAULT_STREAM = 1  # CU_GREEN_CTX_DEFAULT_STREAM

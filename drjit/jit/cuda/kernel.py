@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drjit.jit import debug, flags, log, progress
-from drjit.jit.cuda.memory import pattern_of
-from drjit.jit.device import Buffer, Kernel, Operands, elements, size_class
-from drjit.jit.flags import JitFlag
-from drjit.jit.ir import op
-from drjit.jit.ir.dtype import DType
-from drjit.jit.ir.node import BUFFER, make
-from drjit.jit.run import cache, history
-from drjit.jit.run.launch import ErrorRecord, as_python, layout_of, link
-from drjit.jit.target.cuda.form import EACH, Compiled
-from drjit.jit.target.numpy.elementwise import passed_over
-from drjit.jit.text.program import Program
+from .. import debug, flags, log, progress
+from ..device import Buffer, Kernel, Operands, elements, size_class
+from ..flags import JitFlag
+from ..ir import op
+from ..ir.dtype import DType
+from ..ir.node import BUFFER, make
+from ..run import cache, history
+from ..run.launch import ErrorRecord, as_python, layout_of, link
+from ..target.cuda.function import EACH, Compiled
+from ..target.numpy.elementwise import passed_over
+from ..text.program import Program
+from .memory import pattern_of
 
 # Plain numbers: testing for an enumeration member takes ten times as long.
 _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
@@ -286,7 +286,7 @@ class CudaKernel(Kernel):
 
     def lowered(self, contract: bool, setting: int = 0) -> Any:
         """Returns the kernel as PTX, with how it is launched, for a setting of flags."""
-        from drjit.jit.target import cuda
+        from ..target import cuda
 
         device: Any = self.device
         options = contract, device.capability, bool(setting & _REDUCED), bool(setting & _NUMBA)
@@ -328,7 +328,7 @@ class CudaKernel(Kernel):
         for buffer, values in written.items():
             device.write(buffer, values)
         if record is not None:
-            device.queue.report(record)
+            device.queue.errors.check(record.check)
         return [None if values is None else device.upload(values) for values in results]
 
 

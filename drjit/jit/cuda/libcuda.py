@@ -9,9 +9,9 @@ from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
 from typing import Any
 
-from drjit.jit.cuda.driver import CudaError, DeviceAttribute, Driver, excerpt
-from drjit.jit.cuda.library import NAME, opened
-from drjit.jit.device import DeviceUnavailable
+from ..device import DeviceUnavailable
+from .driver import CudaError, DeviceAttribute, Driver, excerpt
+from .library import NAME, opened
 
 _INT, _HANDLE, _SIZE = POINTER(c_int), POINTER(c_void_p), POINTER(c_size_t)
 _ADDRESS = ctypes.c_uint64  # CUdeviceptr

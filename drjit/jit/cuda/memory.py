@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from drjit.jit import collector, device
-from drjit.jit.cuda.driver import CudaError
-from drjit.jit.cuda.runtime import Queue
-from drjit.jit.device import Device, size_class
-from drjit.jit.ir.dtype import DType
-from drjit.jit.run import cache
+from .. import collector, device
+from ..device import Device, size_class
+from ..ir.dtype import DType
+from ..run import cache
+from .driver import CudaError
+from .runtime import Queue
 
 PADDING = 256  # a warp: 32 lanes of 8 bytes
 

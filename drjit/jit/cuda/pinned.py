@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from drjit.jit.cuda.runtime import Queue
-from drjit.jit.device import ErrorWords
+from ..device import ErrorWords
+from .runtime import Queue
 
 _SLOT = 1 << 21
 _SLOTS = 4

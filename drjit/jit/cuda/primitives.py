@@ -14,7 +14,7 @@ from ..flags import JitFlag
 from ..ir import dtype as dt
 from ..ir.dtype import DType
 from ..run import launch
-from ..target.cuda.form import EACH, THREADS
+from ..target.cuda.function import EACH, THREADS
 from ..target.cuda.primitives import dots, products, radix, scan
 from ..target.cuda.primitives.entry import EntryCode, TileShape
 from ..target.cuda.primitives.lookback import FIRST
@@ -99,16 +99,12 @@ def _reduce_runs(
     width = _width(source.address, t, length)
     reads = length // width
     group = _group(t, reads, width)
-    if group < THREADS:
+    wanted = -(-EACH * device.multiprocessors // count)
+    pieces = min(wanted, -(-reads // (_PIECE * THREADS)))
+    if group < THREADS or pieces <= 1:
         grid = -(-count * group // THREADS)
         spec = Runs(reduce, t.code, to.code, width, group)
         _run(device, spec, n, grid, source, result, count, length)
-        return
-    wanted = -(-EACH * device.multiprocessors // count)
-    pieces = min(wanted, -(-reads // (_PIECE * THREADS)))
-    if pieces <= 1:
-        spec = Runs(reduce, t.code, to.code, width, THREADS)
-        _run(device, spec, n, count, source, result, count, length)
         return
     chunk = -(-reads // pieces) * width
     pieces = -(-length // chunk)

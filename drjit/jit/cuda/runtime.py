@@ -14,13 +14,12 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from drjit.jit import device, locks, log
-from drjit.jit.cuda.driver import CudaError, Driver
+from .. import device, locks
+from .driver import CudaError, Driver
 
-GRACE_SECONDS = 2.0
-"""How long an interrupted wait lets kernels run before it stops their loops."""
 AHEAD_MS = 50.0
 """How much work may be queued, measured by the time that launches took before. A program that is
 faster than the device stays this close to it, which bounds the age of its output and the delay of
@@ -31,7 +30,6 @@ SPIN_SECONDS = 200e-6  # how long a waiter asks again and again before it sleeps
 _LONGEST_SLEEP = 1e-3
 _SHORTEST = 1e-4  # milliseconds of a launch; what events measure may be 0
 _EXIT_SECONDS = 1.0
-_STOP_WORD = 5  # of a record: see docs/kernel-language.md
 
 
 _Entry = list[Any]
@@ -59,7 +57,7 @@ class Queue:
         self._last: tuple[int, int] | None = None  # the newest marker that was reached
         self._events: list[int] = []  # for markers
         self._mean = 1.0  # milliseconds of a launch
-        self._errors: deque[BaseException] = deque()
+        self.errors = device.Errors()
         self._told = False  # whether an error that ended the use of the device has been raised
         self.forked = False  # whether this process is a child, which cannot use the driver
         _queues.add(self)
@@ -144,11 +142,6 @@ class Queue:
         """Returns whether the work before an event of the driver has ended."""
         return self.call(self.driver.reached, event)
 
-    def report(self, record: Any) -> None:
-        """Calls the check of work that ran without a launch; `sync` raises its error."""
-        if (error := record.check()) is not None:
-            self._errors.append(error)
-
     def unload(self, module: int) -> None:
         """Drops a module of the driver when the launches queued so far have ended."""
         self._entries.append([self.submitted, "", _UnloadedModule(self.driver, module), None])
@@ -185,30 +178,19 @@ class Queue:
         """Raises the first error of the launches that have ended."""
         self._progress()
         self._prune()
-        if self._errors:
-            errors = [*self._errors]
-            self._errors.clear()
-            device.raise_first(errors)
+        self.errors.raise_first()
 
     def wait(self, over: Callable[[], bool]) -> None:
         """Waits until `over` returns True, with Ctrl-C as in `sync`."""
         try:
             _poll(over)
         except KeyboardInterrupt as interrupt:
-            self._give_up(over, interrupt)
+            device.give_up(interrupt, partial(_poll, over), self._stop_loops)
             raise
 
     def wait_for_event(self, event: int) -> None:
         """Waits until an event of the driver is reached."""
         self.wait(lambda: self.reached(event))
-
-    def forget(self, error: BaseException) -> bool:
-        """Does not raise an error that is raised elsewhere; returns whether it was left."""
-        try:
-            self._errors.remove(error)
-        except ValueError:
-            return False
-        return True
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function of the driver; see `_explain` for its errors."""
@@ -282,12 +264,7 @@ class Queue:
         # Outside the lock, because destructors run foreign code.
         for *_, record in done:
             if record is not None:
-                try:
-                    error = record.check()
-                except Exception as raised:
-                    error = raised
-                if error is not None:
-                    self._errors.append(error)
+                self.errors.check(record.check)
 
     def _abandon(self) -> list[str]:
         """Forgets all unfinished work after an error; returns the names of the kernels."""
@@ -300,22 +277,10 @@ class Queue:
             self.completed = self.submitted
         return [*names]
 
-    def _give_up(self, over: Callable[[], bool], interrupt: KeyboardInterrupt) -> None:
-        """After Ctrl-C, stops the loops of kernels that do not end by themselves soon, so that an
-        endless one does not block the process."""
-        try:
-            if _poll(over, GRACE_SECONDS):
-                return
-        except KeyboardInterrupt:
-            pass  # the user does not want to wait any longer
+    def _stop_loops(self) -> None:
         for ticket, _, _, record in list(self._entries):
             if record is not None and ticket > self.completed:
-                record.words[_STOP_WORD] = 1
-        interrupt.add_note(
-            "Loops of running kernels were stopped. Arrays that they were computing hold "
-            "unfinished values."
-        )
-        _poll(over, GRACE_SECONDS)
+                record.words[device.STOP_WORD] = 1
 
     # ---- The end of the process
 
@@ -329,17 +294,15 @@ class Queue:
             self._prune()
         except RuntimeError as error:
             if not told:
-                self._errors.append(error)
-        for error in self._errors:
-            log.log(log.LogLevel.Warn, "%s (nobody has used the result)", error)
-        self._errors.clear()
+                self.errors.append(error)
+        self.errors.warn()
 
     def leave(self) -> None:
         """In a forked child: nothing of the driver can be used."""
         self.forked = True
         self.driver.__class__ = _Forked  # pyright: ignore[reportAttributeAccessIssue]
         self._abandon()
-        self._errors.clear()
+        self.errors.clear()
 
 
 class CudaEvent(device.Event):

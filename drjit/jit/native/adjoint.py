@@ -1,8 +1,8 @@
 """The loops of `drjit.ad.traverse` over variables."""
 
-from .language import Word, call, external, inline, word
+from .language import Word, address, call, external, word
 from .objects import ITEMS, LIST, SIZE, Operators, Var
-from .tracing import incref
+from .references import hold, replace
 
 LOW = (1 << 32) - 1
 
@@ -26,9 +26,7 @@ def collect_variables(self: Word, arguments: Word, count: Word) -> Word:
             d: Var = word(item)
             item = item + 8
             if d != o.none and d.mark != mark:
-                before = d.mark
-                d.mark = incref(o, mark)
-                call("void(ptr)", o.decref, before)
+                replace(o, address(d.mark), mark)
                 if call("i32(ptr, ptr)", o.append, found, d) < 0:
                     return 0
                 serial = call("i64(ptr)", o.integer, d.serial)
@@ -39,12 +37,6 @@ def collect_variables(self: Word, arguments: Word, count: Word) -> Word:
     return call("i64(i64)", o.truth, in_order)
 
 
-@inline
-def replaced(o: Operators, before: Word, after: Word) -> Word:
-    incref(o, after)
-    call("void(ptr)", o.decref, before)
-
-
 def cut(self: Word, arguments: Word, count: Word) -> Word:
     """Frees the edges of the variables in a list. Destructors may run."""
     o: Operators = external("drjit_operators")
@@ -52,20 +44,10 @@ def cut(self: Word, arguments: Word, count: Word) -> Word:
     k = 0
     while k < word(variables + SIZE):
         v: Var = word(word(variables + LIST) + 8 * k)
-        before = v.deps
-        v.deps = o.empty
-        replaced(o, before, o.empty)
-        before = v.inputs
-        v.inputs = o.empty
-        replaced(o, before, o.empty)
-        before = v.result
-        v.result = o.none
-        replaced(o, before, o.none)
-        before = v.rule
-        v.rule = o.none
-        replaced(o, before, o.none)
-        before = v.data
-        v.data = o.none
-        replaced(o, before, o.none)
+        replace(o, address(v.deps), o.empty)
+        replace(o, address(v.inputs), o.empty)
+        replace(o, address(v.result), o.none)
+        replace(o, address(v.rule), o.none)
+        replace(o, address(v.data), o.none)
         k = k + 1
-    return incref(o, o.none)
+    return hold(o, o.none)

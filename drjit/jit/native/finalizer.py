@@ -1,7 +1,8 @@
 """The destructor of buffers."""
 
-from .language import Word, call, external, put, room, word
+from .language import Word, address, call, external, put, room, word
 from .objects import OWNER, TYPE, Block, Buffer, Finalizer, Usage
+from .references import replace
 
 
 def finalize(buffer: Buffer) -> Word:
@@ -29,10 +30,7 @@ def finalize(buffer: Buffer) -> Word:
     usage.in_use = usage.in_use - call("i64(ptr)", f.integer, block.capacity)
     ticket = call("i64(ptr, ptr)", f.find, f.runtime, f.submitted)
     if ticket != 0:
-        before = block.ticket
-        block.ticket = ticket
-        call("void(ptr)", f.incref, ticket)
-        call("void(ptr)", f.decref, before)
+        replace(f, address(block.ticket), ticket)
     if call("i32(ptr, ptr)", f.append, word(free + OWNER), block) != 0:
         call("void(ptr)", f.report, buffer)
     return 0

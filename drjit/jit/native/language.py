@@ -7,17 +7,18 @@ returns one, another variable), is the address of such a structure: `job.done` i
 `c.jobs[k]` the address of an entry of an array, whose length is a power of two and around which the
 index wraps.
 
-There are assignments, `if`, `while`, `break`, `return` and calls of other functions; comparisons
-are signed. Names of numbers and functions mean what they mean in the module. The functions below
-are operations of the language; Python never calls them, nor a module of native code, except to step
-through it (tests/support/native_stepping.py).
+There are assignments, `if`, `while`, `for` over a `range` of one or two limits (its variable is not
+used behind it), `break`, `return` and calls of other functions; comparisons are signed. Names of
+numbers and functions mean what they mean in the module, also those of modules that it imports
+(`objects.TYPE`). The functions below are operations of the language; Python never calls them, nor a
+module of native code, except to step through it (tests/support/native_stepping.py).
 """
 
 import ast
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from ..parsing import syntax_tree
 from . import objects
@@ -28,7 +29,7 @@ F = TypeVar("F", bound=Callable)
 NULL: Any = 0
 """No address."""
 
-monotonic = acquire = release = acq_rel = seq_cst = None
+Order = Literal["monotonic", "acquire", "release", "acq_rel", "seq_cst"]
 """The orders of atomic operations."""
 
 
@@ -53,6 +54,10 @@ def rounded(bits: Word) -> Word:
     """Returns the bits of a double as those of a float."""
 
 
+def address(field: Word) -> Word:
+    """Returns the address of a field."""
+
+
 def external(name: str) -> Word:
     """Returns the address that `foreign.symbols` has for a name."""
 
@@ -61,27 +66,26 @@ def call(kind: str, function: Word, *values: Word) -> Word:
     """Calls a C function by its address; the type is one such as `i32(ptr, i64)`."""
 
 
-def load(field: Word, order: None) -> Word:
+def load(field: Word, order: Order) -> Word:
     """Reads a field atomically."""
 
 
-def store(field: Word, x: Word, order: None) -> None:
+def store(field: Word, x: Word, order: Order) -> None:
     """Writes a field atomically."""
 
 
-def add(field: Word, x: Word, order: None) -> Word:
+def add(field: Word, x: Word, order: Order) -> Word:
     """Adds to a field atomically; returns what was there before."""
 
 
-def xchg(field: Word, x: Word, order: None) -> Word:
+def xchg(field: Word, x: Word, order: Order) -> Word:
     """Writes a field atomically; returns what was there before."""
 
 
-def cas(field: Word, old: Word, new: Word, success: None, failure: None) -> Word:
+def cas(field: Word, old: Word, new: Word, success: Order, failure: Order) -> Word:
     """Writes a field atomically if it has the value `old`; returns whether it had."""
 
 
-_ORDERS = frozenset({"monotonic", "acquire", "release", "acq_rel", "seq_cst"})
 _BINARY: dict[type, str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "udiv", ast.BitAnd: "and",
     ast.BitOr: "or", ast.LShift: "shl", ast.RShift: "lshr",
@@ -197,17 +201,21 @@ class Translation:
 
     # ---- Structures
 
-    def meaning(self, name: str) -> Any:
-        """Returns what a name stands for in the module: a number, a function, a structure."""
-        if name in vars(self.home):
-            return vars(self.home)[name]
-        return {"min": min, "max": max}[name]
+    def meaning(self, e: ast.expr | None, home: ModuleType | None = None) -> Any:
+        """Returns what a name stands for in the module, or another one: a number, a function, a
+        structure. None for other expressions."""
+        names = vars(home or self.home)
+        match e:
+            case ast.Name(id=name):
+                return names.get(name, {"min": min, "max": max}.get(name))
+            case ast.Attribute(value=ast.Name(id=of), attr=name):
+                module = names.get(of)
+                return getattr(module, name, None) if isinstance(module, ModuleType) else None
+        return None
 
-    def annotated(self, annotation: ast.expr | None) -> type | None:
+    def annotated(self, annotation: ast.expr | None, home: ModuleType | None = None) -> type | None:
         """Returns the structure that an annotation names, if it does."""
-        if not isinstance(annotation, ast.Name):
-            return None
-        kind = self.meaning(annotation.id)
+        kind = self.meaning(annotation, home)
         return kind if isinstance(kind, type) and objects.is_structure(kind) else None
 
     def note(self, name: str, kind: type | None) -> None:
@@ -221,10 +229,11 @@ class Translation:
                 return self.structures.get(name)
             case ast.Subscript(value=ast.Attribute() as of):
                 return objects.entry(self.of(of.value), of.attr)
-            case ast.Call(func=ast.Name(id=name)) if name not in self.structures:
-                function = self.meaning(name)
+            case ast.Call(func=ast.Name(id=name) as f) if name not in self.structures:
+                function = self.meaning(f)
                 if isinstance(function, FunctionType) and function.__module__ != __name__:
-                    return self.annotated(definition(function)[0].returns)
+                    tree, home = definition(function)
+                    return self.annotated(tree.returns, home)
         return None
 
     def of(self, e: ast.expr) -> type:
@@ -267,6 +276,12 @@ class Translation:
                     self.choice(test, body, orelse)
                 case ast.While(test=test, body=body):
                     self.loop(test, body)
+                case ast.For(
+                    target=ast.Name(id=name),
+                    iter=ast.Call(func=ast.Name(id="range"), args=[_] | [_, _] as limits),
+                    body=body,
+                ):
+                    self.count(name, limits, body)
                 case _:
                     raise SyntaxError(ast.unparse(s))
 
@@ -283,6 +298,15 @@ class Translation:
             self.body(inside)
             self.do(f"br label %{done}")
         self.do(f"{done}:")
+
+    def count(self, name: str, limits: list[ast.expr], body: list[ast.stmt]) -> None:
+        """Translates a loop over numbers."""
+        first, last = [ast.Constant(0), *limits][-2:]
+        number, end = ast.Name(name), ast.Name(f"{name}.{len(self.head)}")
+        self.assign(end.id, last, None)
+        self.assign(name, first, None)
+        following = ast.Assign([number], ast.BinOp(number, ast.Add(), ast.Constant(1)))
+        self.loop(ast.Compare(number, [ast.Lt()], [end]), [*body, following])
 
     def loop(self, test: ast.expr, body: list[ast.stmt]) -> None:
         head, inside, done = self.block(), self.block(), self.block()
@@ -338,8 +362,8 @@ class Translation:
                 return str(int(number))
             case ast.Name(id=name) if f"%{name}.v" in self.head:
                 return self.op(f"load i64, ptr %{name}.v")
-            case ast.Name(id=name):
-                return str(int(self.meaning(name)))
+            case ast.Name() | ast.Attribute() if isinstance(number := self.meaning(e), int):
+                return str(int(number))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return self.op(f"sub i64 0, {self.value(operand)}")
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
@@ -349,8 +373,8 @@ class Translation:
                 return self.op(f"load i64, ptr {self.address(e)}")
             case ast.Subscript(value=ast.Attribute() as of, slice=index):
                 return self.place(of, index)
-            case ast.Call(func=ast.Name(id=name), args=args):
-                return self.call(name, args)
+            case ast.Call(func=ast.Name() as function, args=args):
+                return self.call(function, args)
             case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
                 return self.op(f"zext i1 {self.test(e)} to i64")
         raise SyntaxError(ast.unparse(e))
@@ -363,16 +387,18 @@ class Translation:
         start = self.op(f"ptrtoint ptr {self.address(of)} to i64")
         return self.op(f"add i64 {start}, {place}")
 
-    def call(self, name: str, args: list[ast.expr]) -> str:
+    def call(self, called: ast.Name, args: list[ast.expr]) -> str:
         """Translates a call: of an operation of the language, or of another function."""
-        function = self.meaning(name)
+        name, function = called.id, self.meaning(called)
         if function in (min, max):
             return self.op(f"call i64 @llvm.s{name}.i64({self.values(args)})")
         if function.__module__ != __name__:
             self.callees.append(function)
             return self.op(f"call i64 @{self.symbols[function]}({self.values(args)})")
         if name in _ATOMIC:
-            orders = [str(a.id) for a in args if isinstance(a, ast.Name) and a.id in _ORDERS]
+            orders = [
+                str(a.value) for a in args if isinstance(a, ast.Constant) and a.value in _ORDERS
+            ]
             return self.atomic(name, args[: len(args) - len(orders)], " ".join(orders))
         return getattr(self, f"on_{name}")(*args)
 
@@ -409,6 +435,9 @@ class Translation:
         self.head[place] = f"[{ast.unparse(words)} x i64]"
         return self.op(f"ptrtoint ptr {place} to i64")
 
+    def on_address(self, field: ast.expr) -> str:
+        return self.op(f"ptrtoint ptr {self.address(field)} to i64")
+
     def on_rounded(self, bits: ast.expr) -> str:
         double = self.op(f"bitcast i64 {self.value(bits)} to double")
         single = self.op(f"fptrunc double {double} to float")
@@ -435,4 +464,5 @@ class Translation:
         return value if result == "i64" else self.op(f"sext {result} {value} to i64")
 
 
+_ORDERS = get_args(Order)
 _ATOMIC = frozenset({"load", "store", "add", "xchg", "cas"})

@@ -8,41 +8,16 @@ with work first publishes it, then looks at the states.
 
 import sys
 
-from .language import (
-    Word,
-    acq_rel,
-    acquire,
-    add,
-    call,
-    cas,
-    load,
-    monotonic,
-    release,
-    room,
-    seq_cst,
-    store,
-    word,
-    xchg,
-)
-from .objects import (
-    CONTENTS,
-    JOBS,
-    WAITERS,
-    WORKERS,
-    Control,
-    JobEntry,
-    Seat,
-    Times,
-    size_of,
-)
+from . import objects
+from .language import Word, add, call, cas, load, room, store, word, xchg
 
 LOW = (1 << 32) - 1
-ENTRY = size_of(JobEntry)
+ENTRY = objects.size_of(objects.JobEntry)
 CLOCK = 8 if sys.platform == "darwin" else 1
 
 if sys.platform == "win32":
 
-    def now(c: Control) -> Word:
+    def now(c: objects.Control) -> Word:
         """QueryPerformanceCounter counts ticks, commonly of 100 nanoseconds."""
         time = room(1)
         call("i32(ptr)", c.clock, time)
@@ -50,75 +25,71 @@ if sys.platform == "win32":
 
 else:
 
-    def now(c: Control) -> Word:
+    def now(c: objects.Control) -> Word:
         """The clock of time.perf_counter_ns: CLOCK_MONOTONIC, on macOS CLOCK_UPTIME_RAW."""
         time = room(2)
         call("i32(i32, ptr)", c.clock, CLOCK, time)
         return word(time) * 1000000000 + word(time + 8)
 
 
-def relax(c: Control) -> Word:
+def relax(c: objects.Control) -> Word:
     call("i32()", c.relax)
 
 
-def park(c: Control, seat: Seat, microseconds: Word) -> Word:
+def park(c: objects.Control, seat: objects.Seat, microseconds: Word) -> Word:
     return call("i32(ptr, i64, i32)", c.acquire, seat.lock, microseconds, 0) == 1
 
 
-def unpark(c: Control, seat: Seat) -> Word:
+def unpark(c: objects.Control, seat: objects.Seat) -> Word:
     call("void(ptr)", c.release, seat.lock)
 
 
-def wake(c: Control, count: Word) -> Word:
+def wake(c: objects.Control, count: Word) -> Word:
     """Wakes up to `count` parked workers."""
-    if load(c.parked, seq_cst) > 0:
-        k = 0
-        while k < c.workers and count > 0:
+    if load(c.parked, "seq_cst") > 0:
+        for k in range(c.workers):
             seat = c.seats[k]
-            if cas(seat.state, 1, 0, seq_cst, seq_cst):
+            if count > 0 and cas(seat.state, 1, 0, "seq_cst", "seq_cst"):
                 unpark(c, seat)
                 count = count - 1
-            k = k + 1
 
 
-def claimable(c: Control) -> Word:
+def claimable(c: objects.Control) -> Word:
     """Unclaimed blocks of the job that may run now."""
-    done = load(c.completed, seq_cst)
-    if done < load(c.submitted, seq_cst):
-        claim = load(c.jobs[done + 1].claim, seq_cst)
+    done = load(c.completed, "seq_cst")
+    if done < load(c.submitted, "seq_cst"):
+        claim = load(c.jobs[done + 1].claim, "seq_cst")
         if claim >> 32 == (done + 1) & LOW:
             return claim & LOW
     return 0
 
 
-def recruit(c: Control, me: Word) -> Word:
+def recruit(c: objects.Control, me: Word) -> Word:
     """Wakes workers if spinning ones (and the caller, with `me` = 1) are too few for the blocks at
     hand; who is woken wakes further ones."""
     left = claimable(c)
-    few = min(left - load(c.spinning, seq_cst) - me, 2)
+    few = min(left - load(c.spinning, "seq_cst") - me, 2)
     if few > 0:
         wake(c, few)
 
 
-def notify(c: Control, ticket: Word) -> Word:
+def notify(c: objects.Control, ticket: Word) -> Word:
     """Wakes the waiters whose ticket is complete."""
-    if load(c.waiting, seq_cst) > 0:
-        k = 0
-        while k < WAITERS:
+    if load(c.waiting, "seq_cst") > 0:
+        for k in range(objects.WAITERS):
             seat = c.waiters[k]
-            state = load(seat.state, seq_cst)
+            state = load(seat.state, "seq_cst")
             due = state != 0 and state <= ticket
-            if due and cas(seat.state, state, 0, seq_cst, seq_cst):
+            if due and cas(seat.state, state, 0, "seq_cst", "seq_cst"):
                 unpark(c, seat)
-            k = k + 1
 
 
-def begun(c: Control, times: Times) -> Word:
+def begun(c: objects.Control, times: objects.Times) -> Word:
     if times != 0:
         times.start = now(c)
 
 
-def ended(c: Control, times: Times) -> Word:
+def ended(c: objects.Control, times: objects.Times) -> Word:
     if times != 0:
         times.end = now(c)
         times.last = times.end - times.start
@@ -140,30 +111,30 @@ def run_finish(finish: Word, params: Word, size: Word, blocks: Word, threads: Wo
         call("void(i64, i64, i64)", finish, params, blocks, threads)
 
 
-def take(c: Control, ticket: Word, thread: Word, spins: Word) -> Word:
+def take(c: objects.Control, ticket: Word, thread: Word, spins: Word) -> Word:
     """Runs blocks of a job until none is left. `spins`: whether this worker counts as spinning;
     gives whether it still does. `threads` says how many private copies the job has: one per thread,
     or, if there are no more blocks than that, one per block, of which there may be fewer than
     threads."""
     job = c.jobs[ticket]
     while 1:
-        claim = load(job.claim, acquire)
+        claim = load(job.claim, "acquire")
         left = claim & LOW
-        stop = load(c.stop, monotonic)
+        stop = load(c.stop, "monotonic")
         if claim >> 32 != ticket & LOW or left == 0 or stop != 0:
             return spins
         # Before the block is claimed: nobody gives the slot to another job meanwhile, then.
-        kernel = load(job.kernel, monotonic)
-        finish = load(job.finish, monotonic)
-        params = load(job.params, monotonic)
-        size = load(job.size, monotonic)
-        block = load(job.block, monotonic)
-        blocks = load(job.blocks, monotonic)
-        threads = load(job.threads, monotonic)
-        times: Times = load(job.times, monotonic)
-        if cas(job.claim, claim, claim - 1, acq_rel, acquire):
+        kernel = load(job.kernel, "monotonic")
+        finish = load(job.finish, "monotonic")
+        params = load(job.params, "monotonic")
+        size = load(job.size, "monotonic")
+        block = load(job.block, "monotonic")
+        blocks = load(job.blocks, "monotonic")
+        threads = load(job.threads, "monotonic")
+        times: objects.Times = load(job.times, "monotonic")
+        if cas(job.claim, claim, claim - 1, "acq_rel", "acquire"):
             if spins:
-                add(c.spinning, -1, seq_cst)
+                add(c.spinning, -1, "seq_cst")
                 recruit(c, 0)
                 spins = 0
             b = blocks - left
@@ -173,49 +144,49 @@ def take(c: Control, ticket: Word, thread: Word, spins: Word) -> Word:
             if blocks <= threads:
                 place = b
             run_block(kernel, params, size, block, b, place)
-            if add(job.done, 1, acq_rel) + 1 == blocks:
+            if add(job.done, 1, "acq_rel") + 1 == blocks:
                 run_finish(finish, params, size, blocks, threads)
                 ended(c, times)
-                store(c.completed, ticket, seq_cst)
+                store(c.completed, ticket, "seq_cst")
                 notify(c, ticket)
-                if load(c.submitted, seq_cst) > ticket:
+                if load(c.submitted, "seq_cst") > ticket:
                     recruit(c, 1)
 
 
-def rest(c: Control, seat: Seat) -> Word:
-    add(c.parked, 1, seq_cst)
-    xchg(seat.state, 1, seq_cst)
-    add(c.spinning, -1, seq_cst)
+def rest(c: objects.Control, seat: objects.Seat) -> Word:
+    add(c.parked, 1, "seq_cst")
+    xchg(seat.state, 1, "seq_cst")
+    add(c.spinning, -1, "seq_cst")
     woken = 0
-    stop = load(c.stop, seq_cst)
+    stop = load(c.stop, "seq_cst")
     if stop | claimable(c):
-        woken = cas(seat.state, 1, 0, seq_cst, seq_cst)
+        woken = cas(seat.state, 1, 0, "seq_cst", "seq_cst")
     if not woken:
         park(c, seat, -1)
-    add(c.parked, -1, seq_cst)
+    add(c.parked, -1, "seq_cst")
 
 
-def work(c: Control) -> Word:
+def work(c: objects.Control) -> Word:
     """What a worker's thread runs: it takes the next seat, if one is left."""
-    thread = add(c.entered, 1, seq_cst)
+    thread = add(c.entered, 1, "seq_cst")
     if thread < c.workers:
         attend(c, thread)
-    add(c.left, 1, seq_cst)
+    add(c.left, 1, "seq_cst")
 
 
-def attend(c: Control, thread: Word) -> Word:
+def attend(c: objects.Control, thread: Word) -> Word:
     """The life of a worker: run blocks, spin a little, park."""
     seat = c.seats[thread]
     while 1:
-        add(c.spinning, 1, seq_cst)
+        add(c.spinning, 1, "seq_cst")
         deadline = now(c) + c.spin
         spins = 1
         while spins:
-            if load(c.stop, seq_cst) != 0:
-                add(c.spinning, -1, seq_cst)
+            if load(c.stop, "seq_cst") != 0:
+                add(c.spinning, -1, "seq_cst")
                 return 0
             if claimable(c):
-                spins = take(c, load(c.completed, acquire) + 1, thread, 1)
+                spins = take(c, load(c.completed, "acquire") + 1, thread, 1)
             if spins:
                 if now(c) < deadline:
                     relax(c)
@@ -225,13 +196,13 @@ def attend(c: Control, thread: Word) -> Word:
 
 
 def post(
-    c: Control,
-    entry: JobEntry,
+    c: objects.Control,
+    entry: objects.JobEntry,
     params: Word,
     size: Word,
     block: Word,
     threads: Word,
-    times: Times,
+    times: objects.Times,
     ticket: Word,
 ) -> Word:
     """Queues a job and gives its ticket, which is the next one: 0 if the ring is full, -1 if
@@ -239,10 +210,10 @@ def post(
     Without a kernel in there, the job is closed: none of its blocks can be claimed before somebody
     opens it, and the jobs behind it wait as for any other. Callers hold the GIL, as those of
     `open_jobs`, so that no job is closed that nobody opens."""
-    before = load(c.submitted, monotonic)
+    before = load(c.submitted, "monotonic")
     if before + 1 != ticket:
         return -1
-    if before - load(c.completed, acquire) >= JOBS:
+    if before - load(c.completed, "acquire") >= objects.JOBS:
         return 0
     job = c.jobs[ticket]
     blocks = max((size + block - 1) // block, 1)
@@ -256,66 +227,62 @@ def post(
         if kernel == 0:
             ready = 0
             closed = entry
-    store(job.kernel, kernel, monotonic)
-    store(job.finish, finish, monotonic)
-    store(job.params, params, monotonic)
-    store(job.size, size, monotonic)
-    store(job.block, block, monotonic)
-    store(job.blocks, blocks, monotonic)
-    store(job.threads, threads, monotonic)
-    store(job.times, times, monotonic)
-    store(job.closed, closed, monotonic)
-    store(job.done, 0, monotonic)
-    store(job.claim, ticket << 32 | ready, release)
-    store(c.submitted, ticket, seq_cst)
+    store(job.kernel, kernel, "monotonic")
+    store(job.finish, finish, "monotonic")
+    store(job.params, params, "monotonic")
+    store(job.size, size, "monotonic")
+    store(job.block, block, "monotonic")
+    store(job.blocks, blocks, "monotonic")
+    store(job.threads, threads, "monotonic")
+    store(job.times, times, "monotonic")
+    store(job.closed, closed, "monotonic")
+    store(job.done, 0, "monotonic")
+    store(job.claim, ticket << 32 | ready, "release")
+    store(c.submitted, ticket, "seq_cst")
     recruit(c, 0)
     return ticket
 
 
-def open_jobs(c: Control, entry: JobEntry, kernel: Word, finish: Word) -> Word:
+def open_jobs(c: objects.Control, entry: objects.JobEntry, kernel: Word, finish: Word) -> Word:
     """Sets the functions of an entry, and opens its closed jobs. Without a kernel, these do
     nothing."""
     if kernel != 0:
         entry.kernel = kernel
         entry.finish = finish
-    ticket = load(c.completed, acquire)
-    last = load(c.submitted, monotonic)
-    while ticket < last:
-        ticket = ticket + 1
+    first = load(c.completed, "acquire") + 1
+    for ticket in range(first, load(c.submitted, "monotonic") + 1):
         job = c.jobs[ticket]
-        if load(job.closed, monotonic) == entry:
-            store(job.closed, 0, monotonic)
-            store(job.kernel, kernel, monotonic)
-            store(job.finish, finish, monotonic)
-            store(job.claim, ticket << 32 | load(job.blocks, monotonic), seq_cst)
+        if load(job.closed, "monotonic") == entry:
+            store(job.closed, 0, "monotonic")
+            store(job.kernel, kernel, "monotonic")
+            store(job.finish, finish, "monotonic")
+            store(job.claim, ticket << 32 | load(job.blocks, "monotonic"), "seq_cst")
             recruit(c, 0)
 
 
-def first_closed(c: Control) -> Word:
+def first_closed(c: objects.Control) -> Word:
     """Gives the ticket of the first closed job, or 0."""
-    ticket = load(c.completed, acquire)
-    last = load(c.submitted, monotonic)
-    while ticket < last:
-        ticket = ticket + 1
+    first = load(c.completed, "acquire") + 1
+    for ticket in range(first, load(c.submitted, "monotonic") + 1):
         job = c.jobs[ticket]
-        if load(job.closed, monotonic) != 0:
+        if load(job.closed, "monotonic") != 0:
             return ticket
     return 0
 
 
 def run(
-    c: Control,
+    c: objects.Control,
     kernel: Word,
     finish: Word,
     params: Word,
     size: Word,
     block: Word,
     threads: Word,
-    times: Times,
+    times: objects.Times,
 ) -> Word:
     """Runs a job in the calling thread. Python read that the jobs before it are complete, without
     the order that this thread needs to see their results."""
-    load(c.completed, acquire)
+    load(c.completed, "acquire")
     begun(c, times)
     b = 0
     while 1:
@@ -327,11 +294,11 @@ def run(
     ended(c, times)
 
 
-def is_idle(c: Control) -> Word:
-    return load(c.completed, acquire) == load(c.submitted, monotonic)
+def is_idle(c: objects.Control) -> Word:
+    return load(c.completed, "acquire") == load(c.submitted, "monotonic")
 
 
-def run_entries(c: Control, entry: JobEntry, params: Word, lanes: Word) -> Word:
+def run_entries(c: objects.Control, entry: objects.JobEntry, params: Word, lanes: Word) -> Word:
     """Runs the jobs of `JobEntry` records, of which the first without a kernel is the end, as a
     single block each in the calling thread. Their parameter blocks begin at `params`, and `lanes`
     is the number of lanes where a record has none."""
@@ -349,20 +316,20 @@ def run_entries(c: Control, entry: JobEntry, params: Word, lanes: Word) -> Word:
 def start(self: Word, arguments: Word, count: Word) -> Word:
     """Takes the address of `JobEntry` records, the bytes of parameter blocks, and the number of
     lanes."""
-    c: Control = word(self + CONTENTS)
+    c: objects.Control = word(self + objects.CONTENTS)
     idle = is_idle(c)
     if idle:
-        entry: JobEntry = call("i64(ptr)", c.integer, word(arguments))
+        entry: objects.JobEntry = call("i64(ptr)", c.integer, word(arguments))
         lanes = call("i64(ptr)", c.integer, word(arguments + 16))
-        run_entries(c, entry, word(arguments + 8) + CONTENTS, lanes)
+        run_entries(c, entry, word(arguments + 8) + objects.CONTENTS, lanes)
     return call("i64(i64)", c.truth, idle)
 
 
-def wait_for(c: Control, ticket: Word, waiter: Word, microseconds: Word) -> Word:
+def wait_for(c: objects.Control, ticket: Word, waiter: Word, microseconds: Word) -> Word:
     """Waits for a ticket, for at most about `microseconds`; gives 1 when it is complete."""
     seat = c.waiters[waiter]
     deadline = now(c) + c.spin
-    while load(c.completed, acquire) < ticket:
+    while load(c.completed, "acquire") < ticket:
         if now(c) < deadline:
             relax(c)
         else:
@@ -370,20 +337,20 @@ def wait_for(c: Control, ticket: Word, waiter: Word, microseconds: Word) -> Word
     return 1
 
 
-def wait_parked(c: Control, seat: Seat, ticket: Word, microseconds: Word) -> Word:
-    add(c.waiting, 1, seq_cst)
-    xchg(seat.state, ticket, seq_cst)
+def wait_parked(c: objects.Control, seat: objects.Seat, ticket: Word, microseconds: Word) -> Word:
+    add(c.waiting, 1, "seq_cst")
+    xchg(seat.state, ticket, "seq_cst")
     woken = 0
-    if load(c.completed, seq_cst) < ticket:
+    if load(c.completed, "seq_cst") < ticket:
         woken = park(c, seat, microseconds)
     # Nobody wakes this thread any more, or somebody is about to.
-    if not (woken or cas(seat.state, ticket, 0, seq_cst, seq_cst)):
+    if not (woken or cas(seat.state, ticket, 0, "seq_cst", "seq_cst")):
         park(c, seat, -1)
-    add(c.waiting, -1, seq_cst)
-    return load(c.completed, acquire) >= ticket
+    add(c.waiting, -1, "seq_cst")
+    return load(c.completed, "acquire") >= ticket
 
 
-def halt(c: Control) -> Word:
+def halt(c: objects.Control) -> Word:
     """Tells the workers to leave, between two blocks."""
-    store(c.stop, 1, seq_cst)
-    wake(c, WORKERS)
+    store(c.stop, 1, "seq_cst")
+    wake(c, objects.WORKERS)

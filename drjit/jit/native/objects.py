@@ -280,45 +280,6 @@ def is_free_threaded() -> bool:
 # ---- Python's functions and objects, at the beginning of the structures of those who use them
 
 
-class Api(Structure):
-    integer: Word
-    unsigned: Word
-    number: Word
-    from_unsigned: Word
-    append: Word
-    bytes: Word
-    tuple: Word
-    next: Word
-    allocate: Word
-    incref: Word
-    decref: Word
-    error: Word
-    item: Word
-    entries: Word
-    call: Word
-    truth: Word
-    thread: Word
-    find: Word
-    members: Word
-    fetch: Word
-    restore: Word
-    report: Word
-
-    none: Word
-    float_type: Word
-    int_type: Word
-    bool_type: Word
-    method_type: Word
-    empty: Word
-    literal: Word
-    buffer: Word
-    node_type: Word
-    serials: Word
-    zero: Word
-    one: Word
-    false: Word
-
-
 _FUNCTIONS = {
     "integer": "PyLong_AsLongLong", "unsigned": "PyLong_AsUnsignedLongLongMask",
     "number": "PyLong_FromLongLong", "from_unsigned": "PyLong_FromUnsignedLong",
@@ -335,6 +296,14 @@ _OBJECTS = {
     "method_type": type([].append), "literal": LITERAL, "buffer": BUFFER, "node_type": _Node,
     "serials": serials, "zero": 0, "one": 1, "false": False,
 }  # fmt: skip
+
+
+class Api(Structure):
+    """The addresses of these functions and objects, by name."""
+
+    __annotations__ = dict.fromkeys((*_FUNCTIONS, *_OBJECTS), Word)
+
+    def __getattr__(self, name: str) -> Word: ...
 
 
 def fill(api: Any, **others: Any) -> None:

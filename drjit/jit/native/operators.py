@@ -4,12 +4,12 @@ the functions of `drjit.array.recorders` do, and call these for any others.
 
 from .language import NULL, Word, call, external, inline, put, room, word
 from .objects import CONTENTS, NUMBER, OTHERS, TYPE, Node, OperatorRecord, Operators
+from .references import hold, replace
 from .tracing import (
     array_of,
     converted,
     failed,
     finished,
-    incref,
     new_array,
     new_literal,
     new_node,
@@ -26,16 +26,16 @@ def folded(o: Operators, record: OperatorRecord, like: Node, arguments: Word, co
     `arguments`; 0 if it has to be computed in other ways."""
     if record.fold == 0:
         return 0
-    size = incref(o, like.size)
+    size = hold(o, like.size)
     value = call("i64(ptr, ptr, i64, ptr)", o.call, record.fold, arguments, count, 0)
     if value == 0 or value == o.none:
         call("void(ptr)", o.decref, size)
         return failed(o, value)
-    node: Node = new_node(o, o.literal, record.out, size, incref(o, o.empty), value)
+    node: Node = new_node(o, o.literal, record.out, size, hold(o, o.empty), value)
     call("void(ptr)", o.decref, size)
     if node == 0:
         return 0
-    return array_of(o, record, node, incref(o, o.none))
+    return array_of(o, record, node, hold(o, o.none))
 
 
 def folded_pair(
@@ -43,8 +43,8 @@ def folded_pair(
 ) -> Word:
     """The same for two operands, whose data are counted meanwhile."""
     arguments = room(2)
-    put(arguments, incref(o, first))
-    put(arguments + 8, incref(o, second))
+    put(arguments, hold(o, first))
+    put(arguments + 8, hold(o, second))
     made = folded(o, record, like, arguments, 2)
     call("void(ptr)", o.decref, first)
     call("void(ptr)", o.decref, second)
@@ -70,7 +70,7 @@ def of_one(o: Operators, record: OperatorRecord, x: Word) -> Word:
         if variable(o, record, x) != o.none:
             return 0
         arguments = room(1)
-        data = incref(o, a.data)
+        data = hold(o, a.data)
         put(arguments, data)
         made = folded(o, record, a, arguments, 1)
         call("void(ptr)", o.decref, data)
@@ -114,8 +114,8 @@ def of_arrays(o: Operators, record: OperatorRecord, x: Word, y: Word) -> Word:
             if variable(o, record, y) != o.none:
                 return 0
             return folded_pair(o, record, a, a.data, b.data)
-        incref(o, a)
-        incref(o, b)
+        hold(o, a)
+        hold(o, b)
         if a.op == o.literal:
             like = b
         if like.size == o.zero:
@@ -170,13 +170,13 @@ def of_code(o: Operators, record: OperatorRecord, a: Node, number: Word) -> Word
     value = converted(o, record, number, record.numbers, 0)
     if value == 0:
         return 0
-    deps = new_tuple(o, incref(o, a), 0, 0)
+    deps = new_tuple(o, hold(o, a), 0, 0)
     if deps == 0:
         return failed(o, value)
     node: Node = new_node(o, record.op, record.out, a.size, deps, value)
     if node == 0:
         return 0
-    return array_of(o, record, node, incref(o, o.none))
+    return array_of(o, record, node, hold(o, o.none))
 
 
 def of_number(o: Operators, record: OperatorRecord, x: Word, number: Word, reflected: Word) -> Word:
@@ -192,8 +192,8 @@ def of_number(o: Operators, record: OperatorRecord, x: Word, number: Word, refle
     u = variable(o, record, x)
     if (a.op == o.literal or record.in_code) and u != o.none:
         return 0
-    incref(o, a)
-    incref(o, u)
+    hold(o, a)
+    hold(o, u)
     made = 0
     if a.op == o.literal:
         if a.size == o.one:
@@ -227,7 +227,7 @@ def operand(o: Operators, record: OperatorRecord, x: Word, like: Node) -> Node:
     broadcast = node.size == o.one and like.size != o.zero
     if not (node.size == like.size or broadcast or is_equal(o, node.size, like.size)):
         return NULL
-    return incref(o, node)
+    return hold(o, node)
 
 
 @inline
@@ -250,14 +250,14 @@ def of_three(o: Operators, record: OperatorRecord, x: Word, y: Word, z: Word) ->
     if a == 0 or o.off != 0:
         return 0
     # Making a literal runs code, so what is read before is counted before.
-    incref(o, a)
-    incref(o, u)
+    hold(o, a)
+    hold(o, u)
     b: Node = operand(o, record, y, a)
-    v = incref(o, variable_of_operand(o, record, y))
+    v = hold(o, variable_of_operand(o, record, y))
     c: Node = NULL
     if b != 0:
         c = operand(o, record, z, a)
-    w = incref(o, variable_of_operand(o, record, z))
+    w = hold(o, variable_of_operand(o, record, z))
     tracked = u != o.none or v != o.none or w != o.none
     tape = 0
     if tracked:
@@ -351,13 +351,6 @@ def compare(x: Word, y: Word, relation: Word) -> Word:
     return binary(relation & 7, x, y)
 
 
-def take_over(o: Operators, x: Word, made: Word, place: Word) -> Word:
-    after = incref(o, word(made + place))
-    before = word(x + place)
-    put(x + place, after)
-    call("void(ptr)", o.decref, before)
-
-
 def in_place(number: Word, x: Word, y: Word) -> Word:
     """An operator in place: what it computes becomes the value of the array, unless it is of
     another class."""
@@ -370,11 +363,11 @@ def in_place(number: Word, x: Word, y: Word) -> Word:
         return 0
     if word(made + TYPE) != record.type:
         return made
-    take_over(o, x, made, record.node)
+    replace(o, x + record.node, word(made + record.node))
     if record.var != 0:
-        take_over(o, x, made, record.var)
+        replace(o, x + record.var, word(made + record.var))
     call("void(ptr)", o.decref, made)
-    return incref(o, x)
+    return hold(o, x)
 
 
 def recorded_unary(self: Word, arguments: Word, count: Word) -> Word:

@@ -1,73 +1,46 @@
 """Finds and performs plans; `cpu.plans` makes the records."""
 
+from . import objects
 from .language import NULL, Word, call, put, room, rounded, word
 from .launcher import is_idle, run_entries
-from .objects import (
-    CONTENTS,
-    IS_BUFFER,
-    IS_CHECK,
-    IS_DOUBLE,
-    IS_QUEUED,
-    IS_SINGLE,
-    IS_SIZE,
-    IS_SMALL,
-    IS_TARGET,
-    ITEMS,
-    LIST,
-    NUMBER,
-    SPARES,
-    TYPE,
-    Buffer,
-    Control,
-    Effect,
-    KnownPlan,
-    Node,
-    Operand,
-    PlanRecord,
-    Result,
-    Scan,
-    SizeOf,
-    Step,
-    Usage,
-    size_of,
-)
+from .references import hold
 from .results import ROOM, drop_operands, finish_node, has_room, prepare, taken
 from .scan import hashed, is_equal, plan_key
 
-OPERAND, STEP, SIZES = size_of(Operand), size_of(Step), size_of(SizeOf)
-RESULT = size_of(Result)
+_STRUCTURES = objects.Operand, objects.Step, objects.SizeOf, objects.Result
+OPERAND, STEP, SIZES, RESULT = map(objects.size_of, _STRUCTURES)
 OFTEN = 63  # launches after which Python is asked whether better kernels would pay, less one
 
 
-def write_operands(s: Scan, operand: Operand, items: Word) -> Word:
+def write_operands(s: objects.Scan, operand: objects.Operand, items: Word) -> Word:
     """Writes to the parameter blocks what the nodes at `items` say; gives 0 if one says something
     else than the plan expects."""
     while operand.place != 0:
-        node: Node = word(items + operand.position)
+        node: objects.Node = word(items + operand.position)
         data = node.data
         kind = operand.kind
-        if kind == IS_TARGET:
-            effect: Effect = data
+        if kind == objects.IS_TARGET:
+            effect: objects.Effect = data
             data = effect.buffer
-            kind = IS_BUFFER
-        if kind == IS_SIZE:
+            kind = objects.IS_BUFFER
+        if kind == objects.IS_SIZE:
             effect = data
             data = effect.size
-        if kind == IS_CHECK:
-            data = word(data + ITEMS)
-        if kind == IS_BUFFER:
-            buffer: Buffer = data
-            if word(buffer + TYPE) != s.buffer_type:
+        if kind == objects.IS_CHECK:
+            data = word(data + objects.ITEMS)
+        if kind == objects.IS_BUFFER:
+            buffer: objects.Buffer = data
+            if word(buffer + objects.TYPE) != s.buffer_type:
                 return 0
             if buffer.source != s.none:
                 return 0
             data = buffer.address
-        single = word(data + TYPE) == s.float_type
-        if single != (kind in (IS_SINGLE, IS_DOUBLE)):
+        single = word(data + objects.TYPE) == s.float_type
+        if single != (kind in (objects.IS_SINGLE, objects.IS_DOUBLE)):
             return 0
         if single:
-            x = word(data + NUMBER)
-            if kind == IS_SINGLE:
+            x = word(data + objects.NUMBER)
+            if kind == objects.IS_SINGLE:
                 x = rounded(x)
         else:
             x = call("i64(ptr)", s.unsigned, data)
@@ -76,65 +49,56 @@ def write_operands(s: Scan, operand: Operand, items: Word) -> Word:
     return 1
 
 
-def finish_results(s: Scan, plan: PlanRecord, items: Word, made: Word) -> Word:
+def finish_results(s: objects.Scan, plan: objects.PlanRecord, items: Word, made: Word) -> Word:
     """Turns the nodes of the results that there are into buffers, and frees those of the others.
     Other code may run when operands are dropped, and so overwrite `items`, and one result may be
     all that holds another one."""
     nodes = room(64)
     count = plan.finished
-    results = plan.results
-    k = 0
-    while k < count:
-        node: Node = word(items + word(plan.positions + 8 * k))
-        put(nodes + 8 * k, node)
-        call("void(ptr)", s.incref, node)
+    for k in range(count):
+        node: objects.Node = word(items + word(plan.positions + 8 * k))
+        put(nodes + 8 * k, hold(s, node))
         finish_node(s, node, word(made + 8 * k))
-        k = k + 1
-    while k < results:
+    for k in range(count, plan.results):
         call("void(ptr)", s.decref, word(made + 8 * k))
-        k = k + 1
-    k = 0
-    while k < count:
+    for k in range(count):
         node = word(nodes + 8 * k)
         drop_operands(s, node)
         call("void(ptr)", s.decref, node)
-        k = k + 1
 
 
-def is_prepared(c: Control, s: Scan, plan: PlanRecord, items: Word) -> Word:
+def is_prepared(c: objects.Control, s: objects.Scan, plan: objects.PlanRecord, items: Word) -> Word:
     """How the launches of a plan can be performed now (`IS_SMALL`, `IS_QUEUED`), of which the words
     of the parameter blocks that nodes determine are written then; or 0."""
-    way = plan.ways & IS_QUEUED
-    if plan.ways & IS_SMALL and is_idle(c):
-        way = IS_SMALL
+    way = plan.ways & objects.IS_QUEUED
+    if plan.ways & objects.IS_SMALL and is_idle(c):
+        way = objects.IS_SMALL
     if way and has_room(plan.rooms, plan.results) and plan.results <= s.spares_left:
         return way * write_operands(s, plan.operands, items)
     return 0
 
 
-def take_results(s: Scan, plan: PlanRecord, made: Word) -> Word:
+def take_results(s: objects.Scan, plan: objects.PlanRecord, made: Word) -> Word:
     """Makes the buffers of the results, and writes their addresses to the parameter blocks."""
-    k = 0
-    while k < plan.results:
+    for k in range(plan.results):
         put(made + 8 * k, taken(s, plan.rooms + ROOM * k))
-        k = k + 1
-    usage: Usage = s.usage
+    usage: objects.Usage = s.usage
     usage.peak = max(usage.peak, usage.in_use)
-    operand: Operand = plan.links
+    operand: objects.Operand = plan.links
     while operand.place != 0:
-        buffer: Buffer = word(made + operand.position)
+        buffer: objects.Buffer = word(made + operand.position)
         put(operand.place, call("i64(ptr)", s.unsigned, buffer.address))
         operand = operand + OPERAND
 
 
-def launch_plan(c: Control, s: Scan, plan: PlanRecord, made: Word) -> Word:
+def launch_plan(c: objects.Control, s: objects.Scan, plan: objects.PlanRecord, made: Word) -> Word:
     """Gives whether no index was out of bounds. If one was, nothing is launched after that kernel;
     `plan.done` and `plan.finished` are the numbers of launches and results that there are."""
     take_results(s, plan, made)
     k = 0
     failed = 0
     while k < plan.count and failed == 0:
-        step: Step = plan.steps + STEP * k
+        step: objects.Step = plan.steps + STEP * k
         put(step.block, step.checks * plan.report)
         run_entries(c, step.entry, step.block, step.size)
         plan.finished = step.results
@@ -145,19 +109,17 @@ def launch_plan(c: Control, s: Scan, plan: PlanRecord, made: Word) -> Word:
     return failed == 0
 
 
-def hand_over(s: Scan, plan: PlanRecord, nodes: Word, made: Word) -> Word:
+def hand_over(s: objects.Scan, plan: objects.PlanRecord, nodes: Word, made: Word) -> Word:
     """Appends the results of a plan, and a copy of each parameter block, to the list of its nodes,
     for Python to queue the launches; gives whether there was memory for that."""
     take_results(s, plan, made)
     failed = 0
-    k = 0
-    while k < plan.results:
+    for k in range(plan.results):
         failed = failed | call("i32(ptr, ptr)", s.append, nodes, word(made + 8 * k))
         call("void(ptr)", s.decref, word(made + 8 * k))
-        k = k + 1
     k = 0
     while k < plan.count and failed == 0:
-        step: Step = plan.steps + STEP * k
+        step: objects.Step = plan.steps + STEP * k
         put(step.block, 0)
         copied = call("i64(ptr, i64)", s.bytes, step.block, step.length)
         if copied == 0:
@@ -169,24 +131,22 @@ def hand_over(s: Scan, plan: PlanRecord, nodes: Word, made: Word) -> Word:
     return failed == 0
 
 
-def has_sizes(s: Scan, known: KnownPlan) -> Word:
+def has_sizes(s: objects.Scan, known: objects.KnownPlan) -> Word:
     """Whether the nodes at the positions in a table have the sizes there."""
-    size: SizeOf = known.sizes
-    k = 0
-    while k < known.count:
-        node: Node = word(s.order[size.position])
+    size: objects.SizeOf = known.sizes
+    for _ in range(known.count):
+        node: objects.Node = word(s.order[size.position])
         if call("i64(ptr)", s.integer, node.size) != size.lanes:
             return 0
         size = size + SIZES
-        k = k + 1
     return 1
 
 
-def find_plan(s: Scan, length: Word) -> KnownPlan:
+def find_plan(s: objects.Scan, length: Word) -> objects.KnownPlan:
     """The plan of the evaluation in `s.key` and `s.order`, or 0."""
     h = hashed(s, length)
     s.hash = h
-    known: KnownPlan = word(s.plans[h >> 40])
+    known: objects.KnownPlan = word(s.plans[h >> 40])
     while known != 0:
         same = known.hash == h and known.length == length and is_equal(s, known.key, length)
         if same and has_sizes(s, known):
@@ -195,30 +155,29 @@ def find_plan(s: Scan, length: Word) -> KnownPlan:
     return NULL
 
 
-def outcome(c: Control, s: Scan, done: Word) -> Word:
+def outcome(c: objects.Control, s: objects.Scan, done: Word) -> Word:
     """True if all is `done`, or None."""
     if done:
         return call("i64(i64)", c.truth, 1)
-    call("void(ptr)", s.incref, s.none)
-    return s.none
+    return hold(s, s.none)
 
 
 def perform_plan(self: Word, arguments: Word, count: Word) -> Word:
     """A function of Python, of the list of nodes in the order of their traversal: True if all
     kernels of a plan were launched, False if none was, and None if an index was out of bounds, or
     if Python is to queue them (`s.queued`)."""
-    c: Control = word(self + CONTENTS)
-    s: Scan = word(self + CONTENTS + 8)
-    plan: PlanRecord = word(self + CONTENTS + 16)
-    items = word(word(arguments) + LIST)
+    c: objects.Control = word(self + objects.CONTENTS)
+    s: objects.Scan = word(self + objects.CONTENTS + 8)
+    plan: objects.PlanRecord = word(self + objects.CONTENTS + 16)
+    items = word(word(arguments) + objects.LIST)
     made = room(64)
     if prepare(s, plan.results) == 0:
         return 0
     way = is_prepared(c, s, plan, items)
     if way == 0:
         return call("i64(i64)", c.truth, 0)
-    s.queued = way == IS_QUEUED
-    if way == IS_QUEUED:
+    s.queued = way == objects.IS_QUEUED
+    if way == objects.IS_QUEUED:
         if hand_over(s, plan, word(arguments), made) == 0:
             return 0
         return outcome(c, s, 0)
@@ -236,26 +195,26 @@ def repeat_plan(self: Word, arguments: Word, count: Word) -> Word:
     for effects, now and then for kernels of which there may be better ones, where an index was out
     of bounds (`s.failed`), and where the kernels are to be queued (`s.queued`): in these two cases,
     the second list gets all nodes. `s.plan` is what it has found."""
-    c: Control = word(self + CONTENTS)
-    s: Scan = word(self + CONTENTS + 8)
+    c: objects.Control = word(self + objects.CONTENTS)
+    s: objects.Scan = word(self + objects.CONTENTS + 8)
     roots = word(arguments)
     nodes = word(arguments + 8)
     made = room(64)
-    if prepare(s, SPARES) == 0:
+    if prepare(s, objects.SPARES) == 0:
         return 0
     length = plan_key(s, roots)
-    known: KnownPlan = NULL
+    known: objects.KnownPlan = NULL
     if length > 0:
         known = find_plan(s, length)
     s.plan = known
     if known == 0:
         return call("i64(i64)", c.truth, 0)
-    plan: PlanRecord = known.plan
+    plan: objects.PlanRecord = known.plan
     way = is_prepared(c, s, plan, s.order[0])
     if way == 0:
         return call("i64(i64)", c.truth, 0)
-    s.queued = way == IS_QUEUED
-    if way == IS_QUEUED:
+    s.queued = way == objects.IS_QUEUED
+    if way == objects.IS_QUEUED:
         if append_nodes(s, nodes) == 0 or hand_over(s, plan, nodes, made) == 0:
             return 0
         return outcome(c, s, 0)
@@ -273,22 +232,20 @@ def repeat_plan(self: Word, arguments: Word, count: Word) -> Word:
     return outcome(c, s, done)
 
 
-def append_nodes(s: Scan, nodes: Word) -> Word:
+def append_nodes(s: objects.Scan, nodes: Word) -> Word:
     """Appends the nodes of an evaluation to a list, in the order of their traversal; gives whether
     there was memory for that."""
-    k = 0
-    while k < s.visited:
+    for k in range(s.visited):
         if call("i32(ptr, ptr)", s.append, nodes, word(s.order[k])) != 0:
             return 0
-        k = k + 1
     return 1
 
 
 def examine_plan(self: Word, arguments: Word, count: Word) -> Word:
     """A function of Python: whether an evaluation can have a plan that this code finds. `s.length`
     is the number of words in `s.key`, and `s.plan` the plan that is known."""
-    c: Control = word(self + CONTENTS)
-    s: Scan = word(self + CONTENTS + 8)
+    c: objects.Control = word(self + objects.CONTENTS)
+    s: objects.Scan = word(self + objects.CONTENTS + 8)
     s.plan = 0
     s.length = plan_key(s, word(arguments))
     if s.length > 0:
@@ -296,13 +253,13 @@ def examine_plan(self: Word, arguments: Word, count: Word) -> Word:
     return call("i64(i64)", c.truth, s.length > 0)
 
 
-def new_nodes(s: Scan, count: Word) -> Word:
+def new_nodes(s: objects.Scan, count: Word) -> Word:
     """Makes a tuple of nodes without contents, or gives 0."""
     found = call("i64(i64)", s.tuple, count)
     k = 0
     while k < count and found != 0:
         node = call("i64(ptr, i64)", s.allocate, s.node_type, 0)
-        put(found + ITEMS + 8 * k, node)
+        put(found + objects.ITEMS + 8 * k, node)
         if node == 0:
             call("void(ptr)", s.decref, found)
             return 0
@@ -310,18 +267,15 @@ def new_nodes(s: Scan, count: Word) -> Word:
     return found
 
 
-def become_buffer(s: Scan, node: Node, result: Result, buffer: Buffer) -> Word:
+def become_buffer(
+    s: objects.Scan, node: objects.Node, result: objects.Result, buffer: Word
+) -> Word:
     """Turns a node without contents into a buffer that is there."""
-    node.op = s.buffer
-    node.dtype = result.dtype
-    node.size = result.lanes
-    node.deps = s.empty
-    node.mark = s.none
-    call("void(ptr)", s.incref, s.buffer)
-    call("void(ptr)", s.incref, result.dtype)
-    call("void(ptr)", s.incref, result.lanes)
-    call("void(ptr)", s.incref, s.empty)
-    call("void(ptr)", s.incref, s.none)
+    node.op = hold(s, s.buffer)
+    node.dtype = hold(s, result.dtype)
+    node.size = hold(s, result.lanes)
+    node.deps = hold(s, s.empty)
+    node.mark = hold(s, s.none)
     node.data = buffer
     node.serial = call("i64(ptr)", s.next, s.serials)
 
@@ -329,9 +283,9 @@ def become_buffer(s: Scan, node: Node, result: Result, buffer: Buffer) -> Word:
 def replay(self: Word, arguments: Word, count: Word) -> Word:
     """A function of Python, of the nodes that launches of a frozen function read: the tuple of
     their results, or False if they cannot be performed now."""
-    c: Control = word(self + CONTENTS)
-    s: Scan = word(self + CONTENTS + 8)
-    plan: PlanRecord = word(self + CONTENTS + 16)
+    c: objects.Control = word(self + objects.CONTENTS)
+    s: objects.Scan = word(self + objects.CONTENTS + 8)
+    plan: objects.PlanRecord = word(self + objects.CONTENTS + 16)
     made = room(64)
     # The garbage collector may run, and leave something queued.
     found = new_nodes(s, plan.results)
@@ -344,9 +298,7 @@ def replay(self: Word, arguments: Word, count: Word) -> Word:
         call("void(ptr)", s.decref, found)
         return call("i64(i64)", c.truth, 0)
     launch_plan(c, s, plan, made)
-    k = 0
-    while k < plan.results:
-        place = found + ITEMS + 8 * k
+    for k in range(plan.results):
+        place = found + objects.ITEMS + 8 * k
         become_buffer(s, word(place), plan.made + RESULT * k, word(made + 8 * k))
-        k = k + 1
     return found

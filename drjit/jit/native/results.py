@@ -1,19 +1,18 @@
 """Memory for results, and the nodes that become them."""
 
-from .language import Word, call, put, word
+from .language import Word, address, call, put, word
 from .objects import LIST, OUTPUTS, SIZE, Block, Buffer, Node, Room, Scan, size_of
+from .references import hold, replace
 
 ROOM = size_of(Room)
 
 
 def has_room(rooms: Word, count: Word) -> Word:
     """Whether the pools have memory for all results."""
-    k = 0
-    while k < count:
+    for k in range(count):
         room: Room = rooms + ROOM * k
         if word(room.pool + SIZE) < room.needed:
             return 0
-        k = k + 1
     return 1
 
 
@@ -40,10 +39,8 @@ def taken(s: Scan, room: Room) -> Buffer:
     s.spares_left = s.spares_left - 1
     buffer: Buffer = word(s.spares[s.spares_left])
     buffer._block = block
-    buffer.address = block.address
-    buffer.source = s.none
-    call("void(ptr)", s.incref, block.address)
-    call("void(ptr)", s.incref, s.none)
+    buffer.address = hold(s, block.address)
+    buffer.source = hold(s, s.none)
     put(s.usage, word(s.usage) + room.capacity)
     return buffer
 
@@ -51,18 +48,12 @@ def taken(s: Scan, room: Room) -> Buffer:
 def finish_node(s: Scan, node: Node, buffer: Buffer) -> Word:
     """Turns a node into a buffer that is there."""
     data = node.data
-    o = node.op
     node.data = buffer
-    node.op = s.buffer
-    call("void(ptr)", s.incref, s.buffer)
+    replace(s, address(node.op), s.buffer)
     call("void(ptr)", s.decref, data)
-    call("void(ptr)", s.decref, o)
 
 
 def drop_operands(s: Scan, node: Node) -> Word:
     """Drops the operands of a node that has become a buffer. Destructors may run."""
-    deps = node.deps
-    if node.op == s.buffer and deps != s.empty:
-        node.deps = s.empty
-        call("void(ptr)", s.incref, s.empty)
-        call("void(ptr)", s.decref, deps)
+    if node.op == s.buffer and node.deps != s.empty:
+        replace(s, address(node.deps), s.empty)

@@ -3,116 +3,95 @@ changes, and no code of Python's runs.
 """
 
 from ..text.structure import BODIES, NOTHING
+from . import objects
 from .language import Word, call, word
-from .objects import (
-    INPUTS,
-    ITEMS,
-    LIST,
-    NOTED,
-    OUTPUTS,
-    REFERENT,
-    REGIONS,
-    ROWS,
-    SIZE,
-    TYPE,
-    WORDS,
-    Buffer,
-    Effect,
-    Node,
-    OpenRegion,
-    Scan,
-)
 from .walker import FACTOR, begin, is_met, kind_of, position_of, push, put, walk
 
 
-def is_here(s: Scan, node: Node) -> Word:
+def is_here(s: objects.Scan, node: objects.Node) -> Word:
     """Whether data are in memory of the processor, where nothing may have gone wrong."""
-    buffer: Buffer = node.data
-    return word(buffer + TYPE) == s.buffer_type and buffer.source == s.none
+    buffer: objects.Buffer = node.data
+    return word(buffer + objects.TYPE) == s.buffer_type and buffer.source == s.none
 
 
-def push_effect(s: Scan, node: Node) -> Word:
+def push_effect(s: objects.Scan, node: objects.Node) -> Word:
     """Adds an effect to the key; gives 0 if it has to wait for another one."""
-    effect: Effect = node.data
-    if effect.shape != s.empty or word(effect.buffer + TYPE) != s.buffer_type:
+    effect: objects.Effect = node.data
+    if effect.shape != s.empty or word(effect.buffer + objects.TYPE) != s.buffer_type:
         return 0
-    k = 0
-    while k < word(effect.order + SIZE):
-        before: Node = word(effect.order + ITEMS + 8 * k)
+    for k in range(word(effect.order + objects.SIZE)):
+        before: objects.Node = word(effect.order + objects.ITEMS + 8 * k)
         if before.op != s.buffer:
             return 0
-        k = k + 1
     push(s, effect.dtype)
     push(s, effect.reduce)
     push(s, effect.mode)
     return 1
 
 
-def push_region(s: Scan, node: Node) -> Word:
+def push_region(s: objects.Scan, node: objects.Node) -> Word:
     """Adds what a loop or branch has besides its operands: two numbers, of which the first one is
     that of its variables, and for a branch one for each body; and how deep it is. Gives 0 if a body
     belongs to other calls as well."""
-    region: OpenRegion = node.data
+    region: objects.OpenRegion = node.data
     if region.shared != s.none:
         return 0
-    counts = region.counts + ITEMS
+    counts = region.counts + objects.ITEMS
     variables = call("i64(ptr)", s.integer, word(counts))
     depth = call("i64(ptr)", s.integer, region.depth)
     push(s, depth)
     push(s, variables)
     push(s, call("i64(ptr)", s.integer, word(counts + 8)))
     states = variables + 1
-    if word(region.counts + SIZE) == 3:  # a branch
+    if word(region.counts + objects.SIZE) == 3:  # a branch
         bodies = word(counts + 16)
-        if word(bodies + SIZE) > 8:
+        if word(bodies + objects.SIZE) > 8:
             return 0
-        states = variables * word(bodies + SIZE)
-        k = 0
-        while k < word(bodies + SIZE):
-            push(s, call("i64(ptr)", s.integer, word(bodies + ITEMS + 8 * k)))
-            k = k + 1
+        states = variables * word(bodies + objects.SIZE)
+        for k in range(word(bodies + objects.SIZE)):
+            push(s, call("i64(ptr)", s.integer, word(bodies + objects.ITEMS + 8 * k)))
     elif depth == 1 and is_complete(s, region) == 0:
         return 0
     s.open = s.open - states
     return 1
 
 
-def is_complete(s: Scan, loop: OpenRegion) -> Word:
+def is_complete(s: objects.Scan, loop: objects.OpenRegion) -> Word:
     """Whether nothing else is left to compute of an outermost loop, which would run again for
     it."""
-    values = word(loop.values + LIST)
-    last = values + 8 * word(loop.values + SIZE)
-    while values < last:
-        value: Node = word(word(values) + REFERENT)
+    for k in range(word(loop.values + objects.SIZE)):
+        reference = word(word(loop.values + objects.LIST) + 8 * k)
+        value: objects.Node = word(reference + objects.REFERENT)
         if value != s.none and value.op != s.buffer and is_met(s, value) == 0:
             return 0
-        values = values + 8
     return 1
 
 
-def push_specials(s: Scan) -> Word:
+def push_specials(s: objects.Scan) -> Word:
     """Adds what is not in the key of the nodes; gives 0 if the evaluation cannot have a plan."""
     effects = 0
     data = 0
     k = 0
-    while k < s.notes and s.length < WORDS:
+    while k < s.notes and s.length < objects.WORDS:
         note = s.noted[k]
-        node: Node = note.thing
+        node: objects.Node = note.thing
         good = 1
-        if note.list == INPUTS:
+        if note.list == objects.INPUTS:
             data = 1
             good = is_here(s, node)
-        elif note.list == NOTED and kind_of(node) == NOTHING:
+        elif note.list == objects.NOTED and kind_of(node) == NOTHING:
             effects = effects + 1
             good = push_effect(s, node)
-        elif note.list == REGIONS:
+        elif note.list == objects.REGIONS:
             if kind_of(node) == BODIES:
                 good = push_region(s, node)
             else:
                 s.open = s.open + 1
-        elif note.list == ROWS:
+        elif note.list == objects.ROWS:
             push(s, node)
-            good = word(node + TYPE) != s.float_type  # of which there is a new one each time
+            good = (
+                word(node + objects.TYPE) != s.float_type
+            )  # of which each time there is a new one
         if good == 0:
             return 0
         k = k + 1
@@ -121,46 +100,37 @@ def push_specials(s: Scan) -> Word:
     return k == s.notes and s.open == 0 and effects < 2 and data + effects > 0
 
 
-def plan_key(s: Scan, roots: Word) -> Word:
+def plan_key(s: objects.Scan, roots: Word) -> Word:
     """Writes the key of an evaluation to `s.key`, and the nodes in the order of their traversal to
     `s.order`; gives the number of words, or 0 if there is no plan for it."""
-    count = word(roots + SIZE)
-    if count > OUTPUTS:
+    count = word(roots + objects.SIZE)
+    if count > objects.OUTPUTS:
         return 0
     begin(s)
     s.open = 0
-    k = 0
-    while k < count:
-        node: Node = word(word(roots + LIST) + 8 * k)
+    for k in range(count):
+        node: objects.Node = word(word(roots + objects.LIST) + 8 * k)
         if node.op not in (s.literal, s.buffer):
             put(s.order[s.visited], node)
             s.visited = s.visited + 1
-        k = k + 1
     count = s.visited
     push(s, count)
-    good = count != 0 and walk(s, 0, WORDS) and push_specials(s)
-    k = 0
-    while k < count and good:
-        node = word(s.order[k])
-        good = position_of(s, node) == k  # none of them twice
-        k = k + 1
+    good = count != 0 and walk(s, 0, objects.WORDS) and push_specials(s)
+    for k in range(count):
+        good = good and position_of(s, word(s.order[k])) == k  # none of them twice
     return s.length * good
 
 
-def hashed(s: Scan, length: Word) -> Word:
+def hashed(s: objects.Scan, length: Word) -> Word:
     h = length
-    k = 0
-    while k < length:
+    for k in range(length):
         h = (h + word(s.key[k])) * FACTOR
         h = h + (h >> 32)
-        k = k + 1
     return h
 
 
-def is_equal(s: Scan, place: Word, length: Word) -> Word:
-    k = 0
-    while k < length:
+def is_equal(s: objects.Scan, place: Word, length: Word) -> Word:
+    for k in range(length):
         if word(s.key[k]) != word(place + 8 * k):
             return 0
-        k = k + 1
     return 1

@@ -3,20 +3,10 @@ collector, and so any code, and may fail: before that, references to what is use
 counted.
 """
 
+from . import objects
 from .language import NULL, Word, call, inline, put, word
-from .objects import (
-    ITEMS,
-    LIST,
-    NUMBER,
-    SIZE,
-    TYPE,
-    GradScope,
-    Node,
-    OperatorRecord,
-    Operators,
-    Var,
-    size_of,
-)
+from .objects import GradScope, Node, OperatorRecord, Operators, Var, size_of
+from .references import hold
 
 RECORD = size_of(OperatorRecord)
 
@@ -35,12 +25,6 @@ def record_of(o: Operators, type: Word, number: Word) -> OperatorRecord:
         if cell.object == 0:
             return NULL
         k = k + 1
-
-
-@inline
-def incref(o: Operators, x: Word) -> Word:
-    call("void(ptr)", o.incref, x)
-    return x
 
 
 def failed(o: Operators, x: Word) -> Word:
@@ -78,12 +62,13 @@ def tape_of(o: Operators) -> Word:
         stack = call("i64(ptr, ptr)", o.find, o.scopes, key)
         call("void(ptr)", o.decref, key)
         if stack != 0:
-            scope: GradScope = word(word(stack + LIST) + 8 * (word(stack + SIZE) - 1))
+            last = word(stack + objects.SIZE) - 1
+            scope: GradScope = word(word(stack + objects.LIST) + 8 * last)
             if scope.all != o.false or call("i64(ptr)", o.members, scope.variables) != 0:
                 return 0
             if scope.tape != o.none:
                 return scope.tape
-    return word(o.taped + SIZE) == 0
+    return word(o.taped + objects.SIZE) == 0
 
 
 def new_tuple(o: Operators, a: Word, b: Word, c: Word) -> Word:
@@ -93,11 +78,11 @@ def new_tuple(o: Operators, a: Word, b: Word, c: Word) -> Word:
         call("void(ptr)", o.decref, c)
         call("void(ptr)", o.decref, b)
         return failed(o, a)
-    put(made + ITEMS, a)
+    put(made + objects.ITEMS, a)
     if b != 0:
-        put(made + ITEMS + 8, b)
+        put(made + objects.ITEMS + 8, b)
     if c != 0:
-        put(made + ITEMS + 16, c)
+        put(made + objects.ITEMS + 16, c)
     return made
 
 
@@ -108,12 +93,12 @@ def new_node(o: Operators, op: Word, dtype: Word, size: Word, deps: Word, data: 
     if node == 0:
         call("void(ptr)", o.decref, data)
         return failed(o, deps)
-    node.op = incref(o, op)
-    node.dtype = incref(o, dtype)
-    node.size = incref(o, size)
+    node.op = hold(o, op)
+    node.dtype = hold(o, dtype)
+    node.size = hold(o, size)
     node.deps = deps
     node.data = data
-    node.mark = incref(o, o.none)
+    node.mark = hold(o, o.none)
     node.serial = call("i64(ptr)", o.next, o.serials)
     if node.serial == 0:
         return failed(o, node)
@@ -124,12 +109,12 @@ def converted(o: Operators, record: OperatorRecord, x: Word, numbers: Word, zero
     """A Python number as one of the type of a class, or 0 if it may simplify the operation or is of
     another type. The table has the others, with `zero` or 0 in place of that."""
     is_zero = x == o.zero
-    if word(x + TYPE) != o.int_type:
-        if word(x + TYPE) != o.float_type or record.floats == 0:
+    if word(x + objects.TYPE) != o.int_type:
+        if word(x + objects.TYPE) != o.float_type or record.floats == 0:
             return 0
-        is_zero = word(x + NUMBER) == 0
+        is_zero = word(x + objects.NUMBER) == 0
     if is_zero:
-        return incref(o, zero)
+        return hold(o, zero)
     value = call("i64(ptr, ptr)", o.item, numbers, x)
     if value == 0 or value == o.none:
         return failed(o, value)
@@ -141,7 +126,7 @@ def new_literal(o: Operators, record: OperatorRecord, x: Word, numbers: Word, ze
     value = converted(o, record, x, numbers, zero)
     if value == 0:
         return NULL
-    return new_node(o, o.literal, record.dtype, o.one, incref(o, o.empty), value)
+    return new_node(o, o.literal, record.dtype, o.one, hold(o, o.empty), value)
 
 
 def new_var(o: Operators, record: OperatorRecord, node: Node, variables: Word, tape: Word) -> Var:
@@ -154,22 +139,22 @@ def new_var(o: Operators, record: OperatorRecord, node: Node, variables: Word, t
     if var == 0:
         return failed(o, variables)
     var.deps = variables
-    var.rule = incref(o, record.rule)
-    var.dtype = incref(o, record.out)
-    var.size = incref(o, node.size)
-    var.serial = incref(o, node.serial)
+    var.rule = hold(o, record.rule)
+    var.dtype = hold(o, record.out)
+    var.size = hold(o, node.size)
+    var.serial = hold(o, node.serial)
     var.inputs = o.empty
     if record.keeps_inputs:
         var.inputs = node.deps
-    incref(o, var.inputs)
+    hold(o, var.inputs)
     var.result = o.none
     if record.keeps_result:
         var.result = node
-    incref(o, var.result)
-    var.data = incref(o, o.none)
-    var.grad = incref(o, o.none)
-    var.grad_var = incref(o, o.none)
-    var.mark = incref(o, o.none)
+    hold(o, var.result)
+    var.data = hold(o, o.none)
+    var.grad = hold(o, o.none)
+    var.grad_var = hold(o, o.none)
+    var.mark = hold(o, o.none)
     if tape != 1 and call("i32(ptr, ptr)", o.append, tape, var) != 0:
         return failed(o, var)
     return var
@@ -181,7 +166,7 @@ def finished(
     """The array of an operation whose node and variable take over the tuples `deps` and
     `variables`, or None; 0 if there is no memory."""
     var: Var = variables
-    node: Node = new_node(o, record.op, record.out, like.size, deps, incref(o, o.none))
+    node: Node = new_node(o, record.op, record.out, like.size, deps, hold(o, o.none))
     if node == 0:
         return failed(o, var)
     if tape != 0:
@@ -217,17 +202,17 @@ def new_array(
         tape = tape_of(o)
         if tape == 0:
             return 0
-        incref(o, u)
-        incref(o, v)
-    incref(o, a)
-    incref(o, b)
+        hold(o, u)
+        hold(o, v)
+    hold(o, a)
+    hold(o, b)
     if tape != 0:
         variables = new_tuple(o, u, v, 0)
         if variables == 0:
             call("void(ptr)", o.decref, b)
             return failed(o, a)
     else:
-        incref(o, variables)
+        hold(o, variables)
     deps = new_tuple(o, a, b, 0)
     if deps == 0:
         return failed(o, variables)

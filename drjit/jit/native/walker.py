@@ -2,61 +2,21 @@
 makes those of a `Template`: what takes Python 0.2 us for each operand takes this a tenth.
 """
 
-from ..text.structure import (
-    BODIES,
-    CHECK,
-    IS_BUFFER,
-    IS_LITERAL,
-    IS_STATE,
-    PLAIN,
-    TYPE_AND_DATA,
-    TYPE_ONLY,
-)
-from .language import Word, call, put, word
-from .objects import (
-    CHECKS,
-    CONTENTS,
-    DIGIT,
-    INPUTS,
-    ITEMS,
-    KEY_WORDS,
-    LARGEST_DIGIT,
-    LIST,
-    LITERALS,
-    MOST_LITERALS,
-    NOTED,
-    NOTES,
-    NUMBER,
-    POSITIONS,
-    REGIONS,
-    ROWS,
-    SIZE,
-    TYPE,
-    VISITS,
-    DType,
-    Node,
-    NodeCell,
-    Op,
-    Scan,
-    offset,
-)
+from ..text import structure
+from . import objects
+from .language import Word, address, call, put, word
+from .references import hold, replace
 
 FACTOR, FRACTION = 0x1E3779B97F4A7C15, (1 << 52) - 1
 LARGEST_POSITION = (1 << 20) - 1
-MARK, ID = offset(Node, "mark"), offset(Node, "id")
 
 
-def hold(s: Scan, x: Word) -> Word:
-    call("void(ptr)", s.incref, x)
-    return x
-
-
-def push(s: Scan, x: Word) -> Word:
+def push(s: objects.Scan, x: Word) -> Word:
     put(s.key[s.length], x)
     s.length = s.length + 1
 
 
-def note(s: Scan, number: Word, x: Word) -> Word:
+def note(s: objects.Scan, number: Word, x: Word) -> Word:
     """Notes something for one of the lists of a graph (`INPUTS`, ...)."""
     entry = s.noted[s.notes]
     entry.list = number
@@ -64,24 +24,17 @@ def note(s: Scan, number: Word, x: Word) -> Word:
     s.notes = s.notes + 1
 
 
-def append(s: Scan, items: Word, x: Word) -> Word:
+def append(s: objects.Scan, items: Word, x: Word) -> Word:
     if call("i32(ptr, ptr)", s.append, items, x) != 0:
         s.failed = 1
 
 
-def replace(place: Word, x: Word, s: Scan) -> Word:
-    """Turns an attribute of a node, given by its address, into another object."""
-    before = word(place)
-    put(place, x)
-    call("void(ptr)", s.decref, before)
-
-
 def small(x: Word) -> Word:
     """The value of a Python number that is neither negative nor large."""
-    return word(x + DIGIT) & LARGEST_DIGIT
+    return word(x + objects.DIGIT) & objects.LARGEST_DIGIT
 
 
-def cell_of(s: Scan, node: Word) -> NodeCell:
+def cell_of(s: objects.Scan, node: Word) -> objects.NodeCell:
     """The place in a table of a node that was met in this walk, or where it belongs."""
     k = node >> 4
     while 1:
@@ -91,39 +44,41 @@ def cell_of(s: Scan, node: Word) -> NodeCell:
         k = k + 1
 
 
-def is_met(s: Scan, node: Word) -> Word:
+def is_met(s: objects.Scan, node: Word) -> Word:
     """Whether a walk has come to a node."""
     cell = cell_of(s, node)
     return cell.state >> 20 == s.stamp
 
 
-def position_of(s: Scan, node: Word) -> Word:
+def position_of(s: objects.Scan, node: Word) -> Word:
     """The position of a node that was met, or of the first one that equals it."""
     cell = cell_of(s, node)
     return cell.state & LARGEST_POSITION
 
 
-def settle(s: Scan, node: Node) -> Word:
+def settle(s: objects.Scan, node: objects.Node) -> Word:
     """Marks a node that was met, and notes its position in it."""
     position = position_of(s, node)
-    if position < POSITIONS:
+    if position < objects.POSITIONS:
         x = hold(s, word(s.positions + 8 * position))
     else:
         x = call("i64(i64)", s.number, position)
         if x == 0:
             s.failed = 1
             return 0
-    replace(node + ID, x, s)
-    replace(node + MARK, hold(s, s.owner), s)
+    before = node.id
+    node.id = x
+    call("void(ptr)", s.decref, before)
+    replace(s, address(node.mark), s.owner)
 
 
-def first_equal(s: Scan, node: Node, position: Word) -> Word:
+def first_equal(s: objects.Scan, node: objects.Node, position: Word) -> Word:
     """The position of the first literal that equals this one, which it is if there is none; -1 for
     what is compared in other ways."""
     data = node.data
-    kind = word(data + TYPE)
+    kind = word(data + objects.TYPE)
     if kind == s.float_type:
-        bits = word(data + NUMBER)
+        bits = word(data + objects.NUMBER)
         if (bits >> 52) & 2047 == 2047 and bits & FRACTION != 0:
             return -1
     else:
@@ -145,100 +100,96 @@ def first_equal(s: Scan, node: Node, position: Word) -> Word:
         k = k + 1
 
 
-def add_operands(s: Scan, node: Node) -> Word:
-    items = node.deps + ITEMS
-    count = word(node.deps + SIZE)
-    k = 0
-    while k < count:
+def add_operands(s: objects.Scan, node: objects.Node) -> Word:
+    items = node.deps + objects.ITEMS
+    count = word(node.deps + objects.SIZE)
+    for k in range(count):
         put(s.order[s.visited + k], word(items + 8 * k))
-        k = k + 1
     s.visited = s.visited + count
     return count
 
 
-def push_data(s: Scan, data: Word) -> Word:
+def push_data(s: objects.Scan, data: Word) -> Word:
     """What is no number among the data of nodes is noted."""
     if data == s.none:
         push(s, 0)
     else:
-        if word(data + TYPE) == s.int_type:
+        if word(data + objects.TYPE) == s.int_type:
             push(s, 1)
             push(s, call("i64(ptr)", s.unsigned, data))
         else:
             push(s, 2)
-            note(s, ROWS, data)
+            note(s, objects.ROWS, data)
 
 
-def type_of(s: Scan, node: Node) -> Word:
-    dtype: DType = node.dtype
+def type_of(s: objects.Scan, node: objects.Node) -> Word:
+    dtype: objects.DType = node.dtype
     return small(dtype.number) << 9
 
 
-def is_in_memory(s: Scan, node: Node, reads: Word) -> Word:
+def is_in_memory(s: objects.Scan, node: objects.Node, reads: Word) -> Word:
     """Whether the operands that an operation reads as memory, one for each bit, are there."""
-    items = node.deps + ITEMS
-    count = word(node.deps + SIZE)
-    k = 0
-    while k < count:
-        operand: Node = word(items + 8 * k)
+    items = node.deps + objects.ITEMS
+    count = word(node.deps + objects.SIZE)
+    for k in range(count):
+        operand: objects.Node = word(items + 8 * k)
         if reads >> k & 1 and operand.op != s.buffer:
             return 0
-        k = k + 1
     return reads != 0
 
 
-def kind_of(node: Node) -> Word:
+def kind_of(node: objects.Node) -> Word:
     """What identifies a node besides its operation and its operands (see `structure`)."""
-    op: Op = node.op
+    op: objects.Op = node.op
     return small(op.code) >> 8 & 15
 
 
-def add_special(s: Scan, node: Node, start: Word, code: Word) -> Word:
+def add_special(s: objects.Scan, node: objects.Node, start: Word, code: Word) -> Word:
     """A node that is neither plain arithmetic nor a literal or a buffer."""
     kind = code >> 8 & 15
-    if kind in (TYPE_AND_DATA, IS_STATE, TYPE_ONLY):
+    if kind in (structure.TYPE_AND_DATA, structure.IS_STATE, structure.TYPE_ONLY):
         start = start + type_of(s, node)
     push(s, start)
     push(s, add_operands(s, node))
     if code >> 12 & 1 and is_in_memory(s, node, code >> 16) == 0:
-        note(s, NOTED, node)
-    if kind == CHECK:
-        note(s, CHECKS, node)
-    if kind in (IS_STATE, BODIES):
-        note(s, REGIONS, node)
-    if kind in (TYPE_AND_DATA, IS_STATE):
+        note(s, objects.NOTED, node)
+    if kind == structure.CHECK:
+        note(s, objects.CHECKS, node)
+    if kind in (structure.IS_STATE, structure.BODIES):
+        note(s, objects.REGIONS, node)
+    if kind in (structure.TYPE_AND_DATA, structure.IS_STATE):
         push_data(s, node.data)
 
 
-def visit(s: Scan, node: Node, position: Word, cell: NodeCell) -> Word:
+def visit(s: objects.Scan, node: objects.Node, position: Word, cell: objects.NodeCell) -> Word:
     """Goes through a node that was not met before; gives 0 where Python has to."""
-    op: Op = node.op
+    op: objects.Op = node.op
     code = small(op.code)
     kind = code >> 8 & 15
     start = 2 * (code & 255)
-    if kind == IS_LITERAL:
+    if kind == structure.IS_LITERAL:
         first = first_equal(s, node, position)
-        if first < 0 or s.literals_met > MOST_LITERALS:
+        if first < 0 or s.literals_met > objects.MOST_LITERALS:
             return 0
         if first == position:
-            note(s, LITERALS, node)
+            note(s, objects.LITERALS, node)
             push(s, start + type_of(s, node))
         else:
             cell.state = s.stamp << 20 | first
             push(s, 2 * first + 1)
         return 1
-    if s.visited + word(node.deps + SIZE) > VISITS:
+    if s.visited + word(node.deps + objects.SIZE) > objects.VISITS:
         return 0
-    if kind == PLAIN:
-        if word(node.deps + SIZE) == 1:
+    if kind == structure.PLAIN:
+        if word(node.deps + objects.SIZE) == 1:
             push(s, start + type_of(s, node))
             push_data(s, node.data)
         else:
             push(s, start)
         add_operands(s, node)
     else:
-        if kind == IS_BUFFER:
-            note(s, INPUTS, node)
+        if kind == structure.IS_BUFFER:
+            note(s, objects.INPUTS, node)
             alone = call("i64(ptr)", s.integer, node.size) == 1
             push(s, start + type_of(s, node) + (alone << 48))
         else:
@@ -246,7 +197,7 @@ def visit(s: Scan, node: Node, position: Word, cell: NodeCell) -> Word:
     return 1
 
 
-def begin(s: Scan) -> Word:
+def begin(s: objects.Scan) -> Word:
     """Begins a walk."""
     s.owner = 0
     s.stamp = s.stamp + 1
@@ -256,12 +207,12 @@ def begin(s: Scan) -> Word:
     s.length = 0
 
 
-def walk(s: Scan, k: Word, most: Word) -> Word:
+def walk(s: objects.Scan, k: Word, most: Word) -> Word:
     """Goes through the nodes in `s.order` from a position on, and adds those that they depend on.
     Their key, of at most so many words, is appended to `s.key`. Gives 0 where Python has to do
     this."""
     while k < s.visited:
-        node: Node = word(s.order[k])
+        node: objects.Node = word(s.order[k])
         cell = cell_of(s, node)
         if cell.state >> 20 == s.stamp:
             push(s, 2 * (cell.state & LARGEST_POSITION) + 1)
@@ -270,7 +221,7 @@ def walk(s: Scan, k: Word, most: Word) -> Word:
             cell.state = s.stamp << 20 | k
             if visit(s, node, k, cell) == 0:
                 return 0
-        if s.length > most - 8 or s.notes > NOTES - 8:
+        if s.length > most - 8 or s.notes > objects.NOTES - 8:
             return 0
         k = k + 1
     return 1
@@ -279,48 +230,48 @@ def walk(s: Scan, k: Word, most: Word) -> Word:
 def collect_nodes(self: Word, arguments: Word, count: Word) -> Word:
     """A function of Python, in which no code of Python's runs: what `ProgramGraph._visit` is, or
     None where Python has to do this."""
-    s: Scan = word(self + CONTENTS)
+    s: objects.Scan = word(self + objects.CONTENTS)
     order = word(arguments)
     mark = word(arguments + 56)
     first = call("i64(ptr)", s.integer, word(arguments + 64))
     if first == 0:
         begin(s)
         s.owner = mark
-    last = word(order + SIZE)
-    if s.owner != mark or s.visited != first or last > VISITS:
+    last = word(order + objects.SIZE)
+    if s.owner != mark or s.visited != first or last > objects.VISITS:
         return hold(s, s.none)
     while s.visited < last:
-        put(s.order[s.visited], word(word(order + LIST) + 8 * s.visited))
+        put(s.order[s.visited], word(word(order + objects.LIST) + 8 * s.visited))
         s.visited = s.visited + 1
     s.failed = 0
     s.length = 0
     push(s, last - first)
     k = s.notes
-    if walk(s, first, KEY_WORDS) == 0:
+    if walk(s, first, objects.KEY_WORDS) == 0:
         return hold(s, s.none)
-    while last < s.visited:
-        append(s, order, word(s.order[last]))
-        last = last + 1
-    while first < last:
-        node: Node = word(s.order[first])
+    for n in range(last, s.visited):
+        append(s, order, word(s.order[n]))
+    for n in range(first, s.visited):
+        node: objects.Node = word(s.order[n])
         if node.mark != mark:
             settle(s, node)
-        first = first + 1
-    while k < s.notes:
-        entry = s.noted[k]
+    for n in range(k, s.notes):
+        entry = s.noted[n]
         append(s, word(arguments + 8 * entry.list), entry.thing)
-        k = k + 1
     if s.failed:
         return 0
     return call("i64(ptr, i64)", s.bytes, s.key[0], 8 * s.length)
 
 
-def operands(s: Scan, values: Word, place: Word, length: Word) -> Word:
+def operands(s: objects.Scan, values: Word, place: Word, length: Word) -> Word:
     """A tuple of values at positions."""
     made = call("i64(i64)", s.tuple, length)
     k = 0
     while made != 0 and k < length:
-        put(made + ITEMS + 8 * k, hold(s, word(word(values + LIST) + 8 * word(place + 8 * k))))
+        put(
+            made + objects.ITEMS + 8 * k,
+            hold(s, word(word(values + objects.LIST) + 8 * word(place + 8 * k))),
+        )
         k = k + 1
     return made
 
@@ -329,13 +280,13 @@ def remake(self: Word, arguments: Word, count: Word) -> Word:
     """A function of Python. Arguments: the list of values, the number of lanes, and the steps of
     the template as bytes: operation, type and data of a node, the number of its operands, and their
     positions among the values. Adds the nodes. The garbage collector may run code of Python's."""
-    s: Scan = word(self + CONTENTS)
+    s: objects.Scan = word(self + objects.CONTENTS)
     values = word(arguments)
     steps = word(arguments + 16)
-    at = steps + CONTENTS
-    end = at + word(steps + SIZE)
+    at = steps + objects.CONTENTS
+    end = at + word(steps + objects.SIZE)
     while at < end:
-        node: Node = call("i64(ptr, i64)", s.allocate, s.node_type, 0)
+        node: objects.Node = call("i64(ptr, i64)", s.allocate, s.node_type, 0)
         if node == 0:
             return 0
         node.op = hold(s, word(at))

@@ -26,8 +26,8 @@ import threading
 import time
 from _imp import source_hash  # type: ignore[attr-defined]
 
-from drjit.jit import collector, locks, log, processor
-from drjit.jit.tuples import NamedTuple
+from .. import collector, locks, log, processor
+from ..tuples import NamedTuple
 
 try:
     from _blake2 import blake2b

@@ -15,7 +15,7 @@ from _imp import _fix_co_filename  # type: ignore[attr-defined]
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from typing import Any
 
-from .. import collector, locks
+from .. import collector, frames, locks
 from . import cache
 
 # File format: the magic word, the file's size and where the table begins as 8-byte numbers, the
@@ -25,7 +25,29 @@ _START = struct.Struct("<8sQQ")
 _HEAD = _START.size + _CHECKSUM
 # A compiled file of Python's starts with a magic word, flags, the time and the size of the source.
 _CHECKED_BY_TIME, _SKIPPED = bytes(4), 16
+_CALLED = {
+    *[
+        "dda",
+        "detail",
+        "distributed",
+        "flow",
+        "function",
+        "hashgrid",
+        "interop",
+        "nn",
+        "opt",
+        "random",
+        "texture",
+    ]
+}
+"""Modules and packages with functions that programs call."""
 _FEW = 8  # modules may be missing before the file is written anew
+
+# Modules and packages with functions that programs call.
+_CALLED = (
+    "dda", "detail", "distributed", "flow", "function", "hashgrid", "interop", "nn", "opt",
+    "random", "texture",
+)  # fmt: skip
 
 _PACKAGE = __name__.partition(".")[0]
 _Row = tuple[str, str, bool, tuple[int, int], int, int]
@@ -43,6 +65,8 @@ class _Quiet(SourceFileLoader):
     def exec_module(self, module: Any) -> None:
         with collector.paused(), locks.leaf(locks.IMPORT + module.__name__):
             super().exec_module(module)
+        if module.__name__.split(".")[1] in _CALLED:
+            frames.guard_module(module)
 
 
 class _Loader(_Quiet):

@@ -27,7 +27,7 @@ from .plan import Launch, Plan
 
 lock = locks.lock
 observers: list[tuple[Any, Callable[[], None]]] = []
-"""Samples of future kernels (see `lane_values`), and callbacks for when they have been launched."""
+"""Samples of future kernels (see `print`), and callbacks for when they have been launched."""
 
 on_collect: Callable[[list[Node]], None] | None = None
 """Called with the nodes of an evaluation before it is carried out; set by `freeze`."""

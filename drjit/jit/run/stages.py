@@ -163,15 +163,17 @@ def _once(results: set[Node], nodes: list[Node]) -> set[Node]:
     return found
 
 
-def symbolic() -> RuntimeError:
-    """Returns the error to raise if a value of an open recording is evaluated."""
+def symbolic(name: str = "x") -> RuntimeError:
+    """Returns the error to raise if a value of an open recording is evaluated, which has a `name`
+    in the program."""
     scope = innermost()
     what = "is being recorded" if scope is not None else "has been recorded"
     return RuntimeError(
         f"a value of a symbolic loop, branch or call that {what} was to be evaluated. Inside of "
-        "such a body values are known only when the whole kernel runs: dr.eval, printing, and "
-        "conversion to Python or NumPy do not work there. Use mode='evaluated' (for dr.print, "
-        "mode='symbolic'), or return the value as part of the state."
+        "such a body values are known only when the whole kernel runs: dr.eval, print, and "
+        "conversion to Python or NumPy do not work there. To print, use "
+        f"dr.print({name}); for all else, use mode='evaluated', or return the "
+        "value as part of the state."
     )
 
 

@@ -159,8 +159,8 @@ class ProgramGraph:
         are nodes inside of bodies, and those with bodies."""
         values = self._values
         words = [len(order) - start]
-        # The list grows during iteration.
-        for k, n in enumerate(islice(order, start, None) if start else order, start):
+        nodes = islice(order, start, None) if start else order
+        for k, n in enumerate(nodes, start):  # it grows during iteration
             if n.mark is mark:
                 words.append(2 * n.id + 1)
                 continue
@@ -179,10 +179,9 @@ class ProgramGraph:
             elif o is LITERAL:
                 value = n.data
                 value = (n.dtype, value or repr(value))  # 0.0 and -0.0 differ
-                first = values.setdefault(value, k)
-                if first != k:
-                    n.id = first
-                    words.append(2 * first + 1)
+                n.id = values.setdefault(value, k)
+                if n.id != k:
+                    words.append(2 * n.id + 1)
                 else:
                     literals.append(n)
                     words.append(word + (n.dtype.number << 9))

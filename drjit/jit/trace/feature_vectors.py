@@ -17,8 +17,7 @@ from ..ir.node import BUFFER, LITERAL, SPLAT, Node, broadcast_size, combine, lit
 from ..ir.scope import ACTIVE, active, innermost
 from ..run import freeze, pending, schedule
 from ..tuples import NamedTuple
-from . import access
-from .access import Replacement
+from .access import Replacement, reduce_all, refuse_written
 
 VECTOR, FEATURE, RESULT = op.vector, op.feature, op.result
 SCALAR = frozenset((LITERAL, SPLAT))
@@ -156,9 +155,8 @@ FEW = 16
 def sum_lanes(v: Node) -> Node:
     """Returns the vector of sums over all lanes."""
     if v.op is SPLAT:
-        return node.splat(v.dtype.count, access.reduce_all("add", v.deps[0]))
-    parts = [access.reduce_all("add", feature(v, k)) for k in range(v.dtype.count)]
-    return vector(parts)
+        return node.splat(v.dtype.count, reduce_all("add", v.deps[0]))
+    return vector([reduce_all("add", feature(v, k)) for k in range(v.dtype.count)])
 
 
 # The matrices of products are evaluated and converted before the kernel that reads them. All
@@ -170,7 +168,7 @@ _sources: weakref.WeakKeyDictionary[Node, Callable[[], Node | None]] = weakref.W
 def _source(a: Node, t: dt.DType, what: str) -> Node:
     """Returns a buffer in the form needed for products with vectors of an element type."""
     if a.op is not BUFFER:
-        access.refuse_written(a, what)
+        refuse_written(a, what)
     wide = t.accumulator
     if a.dtype is wide and a.op is not LITERAL:
         return a

@@ -30,7 +30,6 @@ from . import sharing
 
 Body = Callable[[list[Node]], list[Node]]
 STATE = op.state
-_serial = attrgetter("serial")
 
 
 def loop(
@@ -76,6 +75,22 @@ def loop(
         before if r is n else _result(node, n.dtype, k)
         for k, (before, n, r) in enumerate(zip(state, inside, results, strict=True))
     ]
+
+
+def inputs_of(test: Node, state: list[Node]) -> set[Node]:
+    """Returns the variables of a loop, out of its `state`, from which the condition is computed,
+    element by element; none if it depends on anything else, such as memory."""
+    found = {test}
+    waiting, first = [test], min((n.serial for n in state), default=0)
+    while waiting:
+        n = waiting.pop()
+        if n.op is not STATE and n.op is not LITERAL and not n.op.plain:
+            return set()
+        for d in n.deps:
+            if d.serial >= first and d not in found:
+                found.add(d)
+                waiting.append(d)
+    return found.intersection(state)
 
 
 def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
@@ -136,7 +151,7 @@ def precede(node: Node, roots: list[Node]) -> bool:
     step = (since - last) / (len(found) + 1)
     if step < 4 * math.ulp(since):
         return False
-    for k, n in enumerate(sorted(found, key=_serial), 1):
+    for k, n in enumerate(sorted(found, key=attrgetter("serial")), 1):
         n.serial = last + k * step  # type: ignore[assignment]
     return True
 

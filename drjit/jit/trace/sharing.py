@@ -20,7 +20,6 @@ SHORTEST = 16
 MOST_CONSTANTS = 16
 
 _STATE, _LANE, _ACTIVE = op.state, op.lane, op.active
-_serial = attrgetter("serial")
 
 
 class Shared:
@@ -61,15 +60,14 @@ class Shared:
         return self.values == values or self.varying >= _different(self.values, values)
 
 
-_known: WeakValueDictionary[tuple, Shared] = WeakValueDictionary()
-# The constants known to differ between calls, by hash of the body's structure.
+_bodies: WeakValueDictionary[tuple, Shared] = WeakValueDictionary()
+# The constants known to differ between calls, by hash of the body's body.
 _varying: dict[int, frozenset[int]] = {}
 _VARYING_LIMIT = 4096
 
 
 def _different(before: tuple, now: tuple) -> frozenset[int]:
-    pairs = enumerate(zip(before, now, strict=True))
-    return frozenset([k for k, (a, b) in pairs if a != b])
+    return frozenset([k for k, (a, b) in enumerate(zip(before, now, strict=True)) if a != b])
 
 
 def operands(n: Node) -> Sequence[Node]:
@@ -87,13 +85,13 @@ def _memory(n: Node) -> Sequence[int]:
     return range(len(n.deps))[n.op.reads] if n.op.reads else ()
 
 
-class Look:
+class BodyStructure:
     """The structure of a recorded body: the nodes computed from its arguments, in order, the values
     it takes from outside, and a `key` that is equal for bodies that compute the same up to the
     values of constants."""
 
     def __init__(self, names: list[Node], results: list[Node], start: float) -> None:
-        self.start = start
+        self.start, self.names = start, names
         self.place: dict[Node, int] = {n: k for k, n in enumerate(names)}
         self.nodes: list[Node] = []  # nodes that depend on arguments
         self.constants: list[Node] = []
@@ -144,6 +142,24 @@ class Look:
             self._kinds.append((n.dtype, n.size))
         return number
 
+    def shared(
+        self, results: list[Node], more: list[Node], varying: frozenset[int], depth: int
+    ) -> Shared:
+        """Turns the values that a body takes from outside into arguments."""
+        arguments: dict[Node, Node] = {}
+        for n in more:
+            state = arguments[n] = make(_STATE, n.dtype, n.size, (), depth)
+            state.serial = n.serial + 0.5  # type: ignore[assignment]  # before those that use it
+        if arguments:
+            for n in self.nodes:
+                if any(d in arguments for d in n.deps):
+                    memory = _memory(n)
+                    n.deps = tuple(
+                        [d if k in memory else arguments.get(d, d) for k, d in enumerate(n.deps)]
+                    )
+        own = {k: r for k, r in enumerate(results) if self.results[k] >= 0}
+        return Shared([*self.names, *arguments.values()], own, self.values, varying, self.start)
+
 
 def _recorded(results: list[Node], names: dict[Node, int], start: float) -> list[Node]:
     """Returns the recorded nodes, except constants, that some values depend on, in order."""
@@ -156,7 +172,7 @@ def _recorded(results: list[Node], names: dict[Node, int], start: float) -> list
             if d.serial >= start and (d.deps or d.op is _STATE) and d not in seen:
                 mark(d)
                 add(d)
-    found.sort(key=_serial)
+    found.sort(key=attrgetter("serial"))
     return found
 
 
@@ -175,51 +191,26 @@ def share(
     """
     if flags.current & 1:
         return None
-    look = Look(names, results, start)
-    if len(look.nodes) < SHORTEST or look.has_vectors or any(n.dtype.is_vector for n in names):
+    body = BodyStructure(names, results, start)
+    if len(body.nodes) < SHORTEST or body.has_vectors or any(n.dtype.is_vector for n in names):
         return None
-    if label.labels and any(n in label.labels for n in look.nodes):
+    if label.labels and any(n in label.labels for n in body.nodes):
         return None
-    shared = _known.get(look.key)
-    number = hash(look.key)
+    shared = _bodies.get(body.key)
+    number = hash(body.key)
     if shared is None:
         varying = _varying.get(number, frozenset())
-    elif shared.fits(look.values):
+    elif shared.fits(body.values):
         varying = shared.varying
     else:
-        varying = shared.varying | _different(shared.values, look.values)
+        varying = shared.varying | _different(shared.values, body.values)
         if len(_varying) >= _VARYING_LIMIT:
             _varying.clear()
         _varying[number] = varying
         shared = None
     if len(varying) > MOST_CONSTANTS:
         return None
-    more = look.lifted + [look.constants[k] for k in sorted(varying)]
+    more = body.lifted + [body.constants[k] for k in sorted(varying)]
     if shared is None:
-        shared = _known[look.key] = _made(look, names, results, more, varying, depth)
-    found = [shared.results.get(k, r) for k, r in enumerate(results)]
-    return shared, more, found
-
-
-def _made(
-    look: Look,
-    names: list[Node],
-    results: list[Node],
-    more: list[Node],
-    varying: frozenset[int],
-    depth: int,
-) -> Shared:
-    """Turns the values that a body takes from outside into arguments."""
-    arguments: dict[Node, Node] = {}
-    for n in more:
-        state = arguments[n] = make(_STATE, n.dtype, n.size, (), depth)
-        state.serial = n.serial + 0.5  # type: ignore[assignment]  # before those that use it
-    if arguments:
-        for n in look.nodes:
-            if any(d in arguments for d in n.deps):
-                memory = _memory(n)
-                n.deps = tuple(
-                    [d if k in memory else arguments.get(d, d) for k, d in enumerate(n.deps)]
-                )
-    own = {k: r for k, r in enumerate(results) if look.results[k] >= 0}
-    return Shared([*names, *arguments.values()], own, look.values, varying, look.start)
+        shared = _bodies[body.key] = body.shared(results, more, varying, depth)
+    return shared, more, [shared.results.get(k, r) for k, r in enumerate(results)]

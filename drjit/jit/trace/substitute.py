@@ -89,7 +89,7 @@ class Substitution:
         first, last, shared = self._derived.first, self._derived.last, self._shared
         values = self._values
         found = inside if inside is not None and self.fits else self.inside(roots)
-        for n in sorted(found, key=_serial):
+        for n in sorted(found, key=attrgetter("serial")):
             if n in made:
                 continue
             o, deps, data = n.op, n.deps, n.data
@@ -199,5 +199,4 @@ def _name(n: Node, copy: Node) -> None:
             notes[copy] = notes[n]
 
 
-_serial = attrgetter("serial")
 STATE = op.state

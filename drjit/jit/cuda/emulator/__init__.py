@@ -13,8 +13,8 @@ Read in this order: `parse` (text to data), `forms` (instructions as rows of dat
 memory), `warp` (instructions of warps), `module` (launches).
 """
 
-from drjit.jit.cuda.emulator.errors import EmulatorError
-from drjit.jit.cuda.emulator.memory import Memory
-from drjit.jit.cuda.emulator.module import Entry, LaunchReport, Module, Step
+from .errors import EmulatorError
+from .memory import Memory
+from .module import Entry, LaunchReport, Module, Step
 
 __all__ = ["EmulatorError", "Entry", "LaunchReport", "Memory", "Module", "Step"]

@@ -22,21 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drjit.jit.cuda.emulator.atomics import update
-from drjit.jit.cuda.emulator.errors import (
-    Fault,
-    Misaligned,
-    OutOfBounds,
-    Race,
-    TrapExecuted,
-    coordinates,
-    first,
-)
-from drjit.jit.cuda.emulator.memory import POISON, aligned, flat, flat_index
-from drjit.jit.cuda.emulator.race import RaceDetector, bank_conflicts
+from .errors import Fault, Misaligned, OutOfBounds, Race, TrapExecuted, coordinates, first
+from .memory import POISON, aligned, flat, flat_index, update
+from .race import RaceDetector, bank_conflicts
 
 if TYPE_CHECKING:
-    from drjit.jit.cuda.emulator.module import EmulatedLaunch
+    from .module import EmulatedLaunch
 
 u8, u32, u64, i64 = np.uint8, np.uint32, np.uint64, np.int64
 Shape = tuple[int, int, int]

@@ -7,12 +7,12 @@ uses beside its operands (parameters in `.param` space, the threads' places) is 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from drjit.jit.cuda.emulator.errors import UnknownInstruction
-from drjit.jit.cuda.emulator.forms import Form, width
-from drjit.jit.cuda.emulator.ptx_operands import PtxOperand, flatten
+from .errors import UnknownInstruction
+from .forms import Form, width
+from .ptx_operands import PtxOperand, flatten
 
 if TYPE_CHECKING:
-    from drjit.jit.cuda.emulator.translate import DecodedInstruction, FunctionWriter
+    from .translate import DecodedInstruction, FunctionWriter
 
 Emitter = Callable[["FunctionWriter", "DecodedInstruction"], None]
 EMITTERS: dict[str, Emitter] = {}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from drjit.jit.cuda.emulator.parse import Instruction
+    from .parse import Instruction
 
 
 class EmulatorError(Exception):

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from drjit.jit.cuda.emulator.errors import UnknownInstruction
-from drjit.jit.cuda.emulator.parse import SIZES
+from .errors import UnknownInstruction
+from .parse import SIZES
 
 
 @dataclass(slots=True)

@@ -17,19 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drjit.jit.cuda.emulator.access import spread
-from drjit.jit.cuda.emulator.errors import (
-    Deadlock,
-    DivergentCollective,
-    Fault,
-    InvalidTarget,
-    first,
-)
-from drjit.jit.cuda.emulator.translate import BasicBlock
-from drjit.jit.cuda.emulator.warp import Warps
+from .access import spread
+from .errors import Deadlock, DivergentCollective, Fault, InvalidTarget, first
+from .translate import BasicBlock
+from .warp import Warps
 
 if TYPE_CHECKING:
-    from drjit.jit.cuda.emulator.module import EmulatedLaunch
+    from .module import EmulatedLaunch
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
 _FAIR = 4096

@@ -1,5 +1,5 @@
-"""A loaded PTX text: variables in memory, and entry points. A launch of one consists of chunks of
-blocks that take turns; it has a report, and errors with their place.
+"""A loaded PTX text: variables in memory, and entry points as Python. A launch of one consists of
+chunks of blocks that take turns; it has a report, and errors with their place.
 """
 
 import math
@@ -7,27 +7,21 @@ import re
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from drjit.jit.cuda.emulator.access import Shape
-from drjit.jit.cuda.emulator.code import PythonCode, translated
-from drjit.jit.cuda.emulator.errors import (
-    Deadlock,
-    EmulatorError,
-    Fault,
-    LaunchError,
-    PTXSyntaxError,
-    coordinates,
-)
-from drjit.jit.cuda.emulator.machine import ThreadChunk
-from drjit.jit.cuda.emulator.memory import Memory, aligned
-from drjit.jit.cuda.emulator.parse import SIZES, Instruction, PtxFunction, parse
-from drjit.jit.cuda.emulator.ptx_operands import offsets
-from drjit.jit.cuda.emulator.translate import BasicBlock
+from . import errors
+from .access import Shape
+from .errors import EmulatorError, Fault, LaunchError, coordinates
+from .forms import width
+from .machine import ThreadChunk
+from .memory import Memory, aligned
+from .parse import SIZES, Instruction, PtxFunction, PtxProgram, parse
+from .ptx_operands import SCOPE, MemoryLayout, offsets
+from .translate import BasicBlock, FunctionWriter
 
 # Threads that are executed at once: enough to make NumPy's overhead small, few enough for registers
 # to stay in the cache.
@@ -38,6 +32,95 @@ TURNS = 1 << 12
 PATIENCE = 1 << 12
 
 Size = int | tuple[int, ...]
+
+
+class PythonCode:
+    """An entry point as Python: the functions it consists of, their blocks, and the source."""
+
+    def __init__(self, program: PtxProgram, name: str, single: bool = False):
+        self.name, self.layout = name, MemoryLayout()
+        self.writers: dict[str, FunctionWriter] = {}
+        self._visit(program, name, [])
+        writers = self.writers.values()
+        end = 0
+        for writer in writers:
+            end = writer.number(end)
+        self.layout.finish()
+        first = {n: w.blocks[0].number for n, w in self.writers.items()}
+        self.first = first[name]
+        self.grain = min([4, *(self._widths())])
+        for writer in writers:
+            writer.keep_all = single
+            writer.write(end, first)
+        self.special = {p: t for w in writers for p, t in w.names.special.items()}
+        self.blocks = [block for w in writers for block in w.blocks]
+        about = f'"""{name}: see drjit.jit.cuda.emulator.translate."""'
+        self.source = "\n".join([about, "", *(line for w in writers for line in w.lines), ""])
+        self.origins = [None, None, *(origin for w in writers for origin in w.origins)]
+        scope = dict(SCOPE)
+        for writer in writers:
+            scope |= writer.constants.values
+        self.file = f"<{name}>"
+        exec(compile(self.source, self.file, "exec"), scope)
+        for block in self.blocks:
+            block.run = scope[f"block_{block.number}"]
+
+    def _visit(self, program: PtxProgram, name: str, path: list[str]) -> None:
+        """Analyses a function, after those that it calls."""
+        if name in path:
+            raise errors.UnknownInstruction(f"{name} calls itself, which is not supported")
+        if name in self.writers:
+            return
+        function = program.functions.get(name)
+        if function is None or function.code is None:
+            return
+        writer = FunctionWriter(program, function, not path, self.layout)
+        writer.analyse()
+        for called in dict.fromkeys(writer.calls):
+            self._visit(program, called, [*path, name])
+        self.writers[name] = writer
+
+    def _widths(self) -> Iterator[int]:
+        """Sizes of accesses that may be to shared memory."""
+        for writer in self.writers.values():
+            for s in writer.statements:
+                f = s.form
+                if f.kind in ("load", "store") and f.details["space"] in ("shared", ""):
+                    element = f.results[0] if f.kind == "load" else f.sources[1]
+                    yield int(element[1:]) // 8
+                elif f.kind == "atomic":
+                    yield width(f.sources[1].replace("b", "u")) // 8
+
+    @cached_property
+    def initial(self) -> dict[str, np.ndarray]:
+        """The registers between blocks, before anything has been executed."""
+        found: dict[str, np.ndarray] = {}
+        crossing = {name for block in self.blocks for name in (*block.reads, *block.writes)}
+        for writer in self.writers.values():
+            for name, home in writer.names.home.items():
+                if writer.key(name) in crossing:
+                    dtype: Any = bool if home == "pred" else f"{home[0]}{int(home[1:]) // 8}"
+                    found[writer.key(name)] = np.zeros(1, dtype)
+            found[writer.key("back")] = np.zeros(1, np.int64)
+        return found
+
+
+def translated(program: PtxProgram, name: str, single: bool = False) -> PythonCode:
+    cache = program.translations
+    if (name, single) not in cache:
+        cache[name, single] = PythonCode(
+            _single_steps(program) if single else program, name, single
+        )
+    return cache[name, single]
+
+
+def _single_steps(program: PtxProgram) -> PtxProgram:
+    """The program with a label at every instruction, so that each one becomes a basic block."""
+    functions = {}
+    for name, f in program.functions.items():
+        labels = {**f.labels, **{f"line {k}": k for k in range(len(f.code or []))}}
+        functions[name] = replace(f, labels=labels)
+    return PtxProgram(functions, program.variables)
 
 
 @dataclass
@@ -151,7 +234,7 @@ class EmulatedLaunch:
             now = [m.state() for m in waiting]
             if now == states or idle > PATIENCE:
                 where = "; ".join(m.where_threads_are() for m in waiting[:4])
-                raise Deadlock(
+                raise errors.Deadlock(
                     f"deadlock: threads wait in loops for something that does not happen: {where}"
                     f"\n  kernel {self.entry.name}",
                     kernel=self.entry.name,
@@ -377,5 +460,5 @@ class Module:
         try:
             value = int(text.rstrip("U"), 0)
         except ValueError:
-            raise PTXSyntaxError(f"{text} is not known") from None
+            raise errors.PTXSyntaxError(f"{text} is not known") from None
         return (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")

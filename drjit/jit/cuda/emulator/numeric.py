@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from drjit.jit.target.numpy.elementwise import brev as brev
-from drjit.jit.target.numpy.elementwise import lzcnt as lzcnt
-from drjit.jit.target.numpy.elementwise import mul_hi as mul_hi
-from drjit.jit.target.numpy.fused import fma_f32 as fma_f32
-from drjit.jit.target.numpy.fused import fma_f64 as fma_f64
+from ...target.numpy.elementwise import brev as brev
+from ...target.numpy.elementwise import lzcnt as lzcnt
+from ...target.numpy.elementwise import mul_hi as mul_hi
+from ...target.numpy.fused import fma_f32 as fma_f32
+from ...target.numpy.fused import fma_f64 as fma_f64
 
 f16, f32, f64 = np.float16, np.float32, np.float64
 u8, u16, u32, u64 = np.uint8, np.uint16, np.uint32, np.uint64

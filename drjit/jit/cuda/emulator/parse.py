@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from drjit.jit.cuda.emulator.errors import PTXSyntaxError
+from .errors import PTXSyntaxError
 
 # The size of a value of a type in bytes; that of a predicate in memory does not exist.
 SIZES = {

@@ -13,16 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from drjit.jit.cuda.emulator import numeric
-from drjit.jit.cuda.emulator.errors import PTXSyntaxError
-from drjit.jit.cuda.emulator.forms import PAIRS, width
-from drjit.jit.cuda.emulator.parse import (
-    SIZES,
-    PtxFunction,
-    PtxProgram,
-    PtxVariable,
-    split_operands,
-)
+from . import numeric
+from .errors import PTXSyntaxError
+from .forms import PAIRS, width
+from .parse import SIZES, PtxFunction, PtxProgram, PtxVariable, split_operands
 
 SCOPE = {name: x for name, x in vars(numeric).items() if not name.startswith("_")}
 """The names in generated code: functions of `numeric`, and types."""

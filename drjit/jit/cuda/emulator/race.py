@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from drjit.jit.cuda.emulator.errors import Fault, Race, first
+from .errors import Fault, Race, first
 
 i64 = np.int64
 

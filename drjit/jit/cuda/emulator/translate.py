@@ -11,20 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drjit.jit.cuda.emulator.emit import EMITTERS, address, hidden
-from drjit.jit.cuda.emulator.errors import UnknownInstruction, located
-from drjit.jit.cuda.emulator.forms import PAIRS, Form, form, width
-from drjit.jit.cuda.emulator.parse import Instruction, PtxFunction, PtxProgram
-from drjit.jit.cuda.emulator.ptx_operands import (
-    Constants,
-    MemoryLayout,
-    PtxOperand,
-    Symbols,
-    convert_float,
-    flatten,
-    offsets,
-    registers,
-)
+from . import ptx_operands
+from .emit import EMITTERS, address, hidden
+from .errors import UnknownInstruction, located
+from .forms import PAIRS, Form, form, width
+from .parse import Instruction, PtxFunction, PtxProgram
+from .ptx_operands import MemoryLayout, PtxOperand, Symbols, flatten
 
 _TERMINATORS = {"branch", "table", "return", "exit", "call", "barrier"}
 # Guarded instructions that all threads execute, and some keep the result. Others have a branch
@@ -85,11 +77,11 @@ class FunctionWriter:
         self.calls: list[str] = []
         # Names in local memory of what functions are given and return, by the names in calls.
         self.slots: dict[str, str] = {}
-        self.parameter_offsets = offsets(function.parameters)[0] if is_entry else {}
+        self.parameter_offsets = ptx_operands.offsets(function.parameters)[0] if is_entry else {}
         self.read_somewhere: set[str] = set()
         self.lines: list[str] = []
         self.origins: list[Instruction | None] = []
-        self.constants = Constants()
+        self.constants = ptx_operands.Constants()
         self.current: DecodedInstruction | None = None
         self.guard = ""
 
@@ -192,7 +184,7 @@ class FunctionWriter:
             if operand.kind == "reg":
                 uses.append(operand.name)
                 continue
-            uses += registers(operand)
+            uses += ptx_operands.registers(operand)
             for part in (operand, *operand.parts):
                 variable = self.program.variables.get(part.name) if part.kind == "symbol" else None
                 if variable is not None and variable.space == "shared":
@@ -411,7 +403,7 @@ class FunctionWriter:
         if operand.kind == "integer":
             return self.constants.name(kind, operand.value)
         if operand.kind == "float":
-            return self.constants.name(kind, convert_float(operand, kind))
+            return self.constants.name(kind, ptx_operands.convert_float(operand, kind))
         raise UnknownInstruction("unknown kind of operand")
 
     def register(self, name: str, kind: str, moved: bool = False) -> str:

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from drjit.jit.cuda.emulator.access import Accesses, Among, spread
-from drjit.jit.cuda.emulator.errors import DivergentCollective, Fault, first
-from drjit.jit.cuda.emulator.numeric import canonical
+from .access import Accesses, Among, spread
+from .errors import DivergentCollective, Fault, first
+from .numeric import canonical
 
 u16, u32, i64 = np.uint16, np.uint32, np.int64
 f16, f32, f64 = np.float16, np.float32, np.float64

@@ -6,7 +6,7 @@ is needed, and llvmlite is imported when something is compiled.
 """
 
 from ... import collector
-from .form import Compiled
+from .function import Compiled
 
 __all__ = ["Compiled", "compile"]
 

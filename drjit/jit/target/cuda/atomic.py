@@ -5,6 +5,7 @@ block that meet in one place do not go to the memory of the GPU one after the ot
 called private here.
 """
 
+import ast
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,22 +14,14 @@ import numpy as np
 from ...ir.dtype import BY_CODE
 from ..numpy.elementwise import passed_over
 from ..simd.atomic import atomic_update, plain_update, updated
-from ..simd.conversion import convert, from_memory, reinterpret
-from ..simd.ir import (
-    BITS,
-    BYTES,
-    FLOATS,
-    INTEGERS,
-    MEMORY,
-    SCALAR,
-    KernelError,
-    Value,
-    constant,
-)
+from ..simd.conversion import convert, first_element
+from ..simd.feature_loop import load_row, row_address
+from ..simd.ir import BYTES, FLOATS, MEMORY, SCALAR, Value, constant
 from ..simd.loops import address, choose, loop, when
 from ..simd.reduction import accumulator
+from ..simd.vector_memory import FeatureVector
 from .calls import statement
-from .function import GpuFunction, element
+from .function import GpuFunction
 from .memory import lane_address
 
 ROOM = 1 << 14
@@ -43,10 +36,8 @@ def scatter_reduce(
 ) -> None:
     """`scatter_reduce(T, 'add', 'direct', p[k], v, x, m)`."""
     f, kind = t.f, MEMORY[code]
-    if mode not in ("direct", "no_conflicts"):
-        raise KernelError(f"the mode {mode!r} does not exist")
     with when(f, f.scalar("mask", mask)):
-        place, one = lane_address(f, kind, base, index), element(f, code, value)
+        place, one = lane_address(f, kind, base, index), first_element(f, code, value)
         if mode == "direct" and op == "add" and code == "f16":
             f.op(f"atomicrmw fadd ptr {place}, half {one} monotonic, align 2")
         elif mode == "direct":
@@ -63,7 +54,7 @@ def scatter_reduce_expand(
     f, (acc, base) = t.f, room(t, op, code, k, a, n)
     with when(f, f.scalar("mask", mask)):
         place = lane_address(f, MEMORY[acc], base, index)
-        atomic_update(f, op, acc, place, element(f, acc, convert(f, acc, code, x)))
+        atomic_update(f, op, acc, place, first_element(f, acc, convert(f, acc, code, x)))
 
 
 @statement("type reduction parameter parameter parameter index mask *operand")
@@ -74,7 +65,7 @@ def scatter_reduce_packet(
     f, (acc, base) = t.f, room(t, op, code, k, a, n)
     with when(f, f.scalar("mask", mask)):
         place = lane_address(f, f"[{len(xs)} x {MEMORY[acc]}]", base, index)
-        parts = [element(f, acc, convert(f, acc, code, x)) for x in xs]
+        parts = [first_element(f, acc, convert(f, acc, code, x)) for x in xs]
 
         def one_by_one() -> None:
             for j, x in enumerate(parts):
@@ -102,46 +93,6 @@ def _add_together(f: Any, place: str, parts: Sequence[str]) -> None:
     constraints = f'"l{",f" * len(parts)},~{{memory}}"'
     operands = ", ".join([f"ptr addrspace(1) {place}", *[f"float {x}" for x in parts]])
     f.do(f"call void asm sideeffect {text}, {constraints}({operands})")
-
-
-@statement("type pointer index mask")
-def scatter_inc(t: Any, code: str, base: str, index: Value, mask: str) -> Value:
-    """`scatter_inc(T, p[k], x, m)`."""
-    if code not in INTEGERS:
-        raise KernelError("scatter_inc counts in integers")
-    return _exchanged(t, code, base, [], index, mask, "atomicrmw add ptr {at}, {kind} 1")
-
-
-@statement("type pointer operand index mask")
-def scatter_exch(t: Any, code: str, base: str, value: str, index: Value, mask: str) -> Value:
-    """`scatter_exch(T, p[k], v, x, m)`."""
-    return _exchanged(t, code, base, [value], index, mask, "atomicrmw xchg ptr {at}, {kind} {0}")
-
-
-@statement("type pointer operand operand index mask")
-def scatter_cas(
-    t: Any, code: str, base: str, expected: str, value: str, index: Value, mask: str
-) -> Value:
-    """`scatter_cas(T, p[k], cmp, v, x, m)`."""
-    swap = "cmpxchg ptr {at}, {kind} {0}, {kind} {1} monotonic"
-    return _exchanged(t, code, base, [expected, value], index, mask, swap)
-
-
-def _exchanged(
-    t: Any, code: str, base: str, values: list[str], index: Value, mask: str, how: str
-) -> Value:
-    """Returns the memory contents before an instruction; floats as their bits."""
-    f, word = t.f, f"u{BITS[code]}" if code in FLOATS else code
-    kind = MEMORY[word]
-    with when(f, f.scalar("mask", mask), [(kind, "0")]) as result:
-        given = [element(f, word, reinterpret(f, word, code, v)) for v in values]
-        instruction = how.format(*given, at=lane_address(f, kind, base, index), kind=kind)
-        old = f.op(f"{instruction} monotonic, align {BYTES[word]}")
-        if how.startswith("cmpxchg"):
-            old = f.op(f"extractvalue {{{kind}, i1}} {old}, 0")
-        result[0] = old
-    packet = f"insertelement {f.types.memory[word]} poison, {kind} {result[0]}, i32 0"
-    return code, reinterpret(f, code, word, from_memory(f, word, f.op(packet)))
 
 
 def finish_sums(f: Any, expansion: tuple) -> None:
@@ -239,3 +190,46 @@ def combine(t: Any) -> None:
                     place = f.op(f"getelementptr {kind}, ptr {base}, i64 {j}")
                     one = f.op(f"bitcast {word} {x} to {kind}") if acc in FLOATS else x
                     atomic_update(f, op, acc, place, one)
+
+
+# ---- sums over lanes of vectors in memory, one lane and element at a time
+
+
+def _added(t: Any, acc: str, place: str, v: FeatureVector, k: str, factor: str = "") -> None:
+    f, source = t.f, t.place(v)
+    x = load_row(f, v.code, row_address(f, v.code, source, k))
+    if factor:
+        x = f.op(f"fmul {f.vector[acc]} {x}, {factor}")
+    atomic_update(f, "add", acc, place, first_element(f, acc, x))
+
+
+@statement("type parameter parameter parameter parameter integer integer integer node node mask")
+def outer(
+    t: Any, code: str, k: int, a: int, n: int, offset: int, rows: int, columns: int,
+    stride: int, y: ast.expr, x: ast.expr, mask: str,
+) -> None:  # fmt: skip
+    """`outer(T, p[k], p[w], p[n], p[o], rows, columns, stride, y, x, m)`."""
+    f, (acc, base) = t.f, sums(t, "add", code, k, a, n)
+    left, right = t.vector(y), t.vector(x)
+    t.flush([v for v in (left, right) if v.op is not None])
+    target = address(f, acc, base, f.word_here(offset))
+    places = t.place(left), t.place(right)
+    with when(f, f.scalar("mask", mask)), loop(f, 0, rows, 1) as (r, _):
+        factor = load_row(f, left.code, row_address(f, left.code, places[0], r))
+        row = address(f, acc, target, f.op(f"mul i64 {r}, {stride}"))
+        with loop(f, 0, columns, 1) as (c, _):
+            _added(t, acc, address(f, acc, row, c), right, c, factor)
+
+
+@statement("type parameter parameter parameter parameter node mask")
+def accumulate(
+    t: Any, code: str, k: int, a: int, n: int, offset: int, y: ast.expr, mask: str
+) -> None:
+    """`accumulate(T, p[k], p[w], p[n], p[o], y, m)`."""
+    f, (acc, base) = t.f, sums(t, "add", code, k, a, n)
+    v = t.vector(y)
+    t.flush([v] if v.op is not None else [])
+    target = address(f, acc, base, f.word_here(offset))
+    t.place(v)
+    with when(f, f.scalar("mask", mask)), loop(f, 0, v.count, 1) as (r, _):
+        _added(t, acc, address(f, acc, target, r), v, r)

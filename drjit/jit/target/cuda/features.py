@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..simd.feature_loop import from_held, load_row, row_address, spelled, store_row, to_held
-from ..simd.ir import NUMBER, KernelError, Value
+from ..simd.ir import NUMBER, Value
 from ..simd.vector import VectorTranslator
 from ..simd.vector_memory import FeatureVector
 from . import fragments, pairs, shelf
@@ -246,24 +246,15 @@ class FeatureTranslator(OneLane, VectorTranslator):
 
     # ------------------------------------------------------------- vectors in memory and registers
 
-    def features(self, e: ast.expr, code: str = "", count: int = 0) -> GpuVector:
-        """An argument that is a vector, in registers, optionally of a type and number of
-        features."""
-        value = self.expr(e)
-        v = None if value is None else value[1]
-        if type(v) is not GpuVector or (code and (v.code, v.count) != (code, count or v.count)):
-            if type(v) is GpuVector:
-                wanted = f"{code}x{count or v.count}"
-                raise KernelError(f"{ast.unparse(e)} is {v.code}x{v.count}, not {wanted}")
-            return self.fetched(super().vector(e))
-        return v
+    def features(self, e: ast.expr) -> GpuVector:
+        """An argument that is a vector, in registers."""
+        v = self.expr(e)[1]
+        return v if type(v) is GpuVector else self.fetched(v)
 
-    def vector(self, e: ast.expr, code: str = "", count: int = 0) -> FeatureVector:
+    def vector(self, e: ast.expr) -> FeatureVector:
         """An argument that is a vector, in memory."""
-        value: Any = self.expr(e)
-        if value is not None and type(value[1]) is GpuVector:
-            return self.kept(self.features(e, code, count))
-        return super().vector(e)
+        v = self.expr(e)[1]
+        return self.kept(v) if type(v) is GpuVector else v
 
     def fetched(self, v: FeatureVector) -> GpuVector:
         """Returns the registers of a vector in memory."""
@@ -311,21 +302,15 @@ class FeatureTranslator(OneLane, VectorTranslator):
         if not self._is_here(values):
             return super().apply(name, self._in_memory(values))
         code, operands = self._operands(values)
-        row = pairs.row(name or "", code, self.contract)
-        if row is None:
-            count = next(v.count for v in operands if type(v) is GpuVector)
-            raise KernelError(f"the operation does not exist for {code}x{count}")
-        return self._put_off(row[1], operands, [row[0]], name in _SHORT)
+        result, emit = pairs.row(name, code, self.contract)
+        return self._put_off(emit, operands, [result], name in _SHORT)
 
     def select(self, m: Value, x: Value, y: Value) -> Value:
         """`select(m, x, y)`."""
         if not self._is_here((m, x, y)):
             return super().select(*self._in_memory((m, x, y)))
-        if m[0].split("x")[0] != "mask":
-            raise KernelError(f"the condition of select is {m[0]}, not a mask")
-        vectors = [v for _, v in (m, x, y) if type(v) is GpuVector]
-        _, mask = self._operands([m], vectors)
-        code, chosen = self._operands([x, y], vectors)
+        _, mask = self._operands([m])
+        code, chosen = self._operands([x, y])
 
         def one(f: Any, m: str, x: str, y: str) -> str:
             return pairs.select(f, code, m, x, y)
@@ -367,16 +352,9 @@ class FeatureTranslator(OneLane, VectorTranslator):
         _, kinds = declare(self.module, name, (held,) * arity, 1)
         return [code if k == held else k for k in kinds]
 
-    def _operands(
-        self, values: Sequence[Value], others: Sequence[GpuVector] = ()
-    ) -> tuple[str, list[GpuVector | Scalar]]:
-        """Returns operands of one element type, on vectors of one length."""
-        codes = [x.code if type(x) in (GpuVector, FeatureVector) else c for c, x in values]  # type: ignore
-        code = next((c for c in codes if c != NUMBER), NUMBER)
-        vectors = [x for _, x in values if type(x) in (GpuVector, FeatureVector)]
-        counts = {v.count for v in (*vectors, *others)}  # type: ignore[attr-defined]
-        if len(counts) != 1 or any(c not in (code, NUMBER) for c in codes) or code == NUMBER:
-            raise KernelError(f"the operands have the types {', '.join(v[0] for v in values)}")
+    def _operands(self, values: Sequence[Value]) -> tuple[str, list[GpuVector | Scalar]]:
+        """Returns operands and their element type, which numbers take."""
+        code = next(getattr(x, "code", c) for c, x in values if c != NUMBER)
         operands: list[GpuVector | Scalar] = []
         for kind, x in values:
             if type(x) is FeatureVector:

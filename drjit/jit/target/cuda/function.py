@@ -1,5 +1,5 @@
-"""LLVM IR for one thread of a GPU: functions with packets of a single lane, and how threads of a
-warp and of a block work together.
+"""LLVM IR for one thread of a GPU: functions with packets of a single lane, how threads of a warp
+and of a block work together, and how compiled kernels are launched.
 
 A kernel may be one of *whole warps*: its threads stay together, also those beyond the last lane,
 because instructions of the warp need all of them.
@@ -7,11 +7,9 @@ because instructions of the warp need all of them.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..simd.conversion import to_memory
 from ..simd.ir import Function, Machine, types
-from .form import THREADS
 
 GPU = Machine(register_bytes=8, has_gathers=False)
 
@@ -20,6 +18,32 @@ _SREG = "@llvm.nvvm.read.ptx.sreg."
 
 DYNAMIC = "@dynamic"
 """The address of the dynamic shared memory of a block."""
+
+THREADS = 256
+"""Threads in a block."""
+EACH = 8
+"""Blocks for each multiprocessor in a launch in which threads stride over the lanes."""
+
+
+class Compiled(NamedTuple):
+    """A compiled kernel: its code (PTX), the name of its entry, and how it is launched.
+
+    The entry takes the parameter block by value, or its address if it is not `by_value`; then the
+    number of lanes as 64 bits, and the address of a 32-bit counter, which is zero before and
+    afterwards. Each block has `threads` threads. If the kernel `strides`, any number of blocks
+    does all lanes, best `each` on every multiprocessor; otherwise there is a thread for each lane.
+    `finish` is the name of an entry with the same parameters to launch afterwards, by any number of
+    blocks, or empty. `shared` is the size in bytes of the dynamic shared memory.
+    """
+
+    code: str
+    entry: str
+    by_value: bool
+    strides: bool
+    finish: str
+    threads: int = THREADS
+    shared: int = 0
+    each: int = EACH
 
 
 class GpuFunction(Function):
@@ -95,8 +119,3 @@ class GpuFunction(Function):
     def fence(self) -> None:
         """Makes what was written visible to all threads of the GPU, before anything after."""
         self.do("call void @llvm.nvvm.membar.gl()")
-
-
-def element(f: Any, code: str, x: str) -> str:
-    """Returns the only element of a packet in its memory representation."""
-    return f.op(f"extractelement {f.types.memory[code]} {to_memory(f, code, x)}, i32 0")

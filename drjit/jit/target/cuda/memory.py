@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..simd.conversion import from_memory, to_memory
+from ..simd.conversion import first_element, from_memory, to_memory
 from ..simd.interpolation import in_turn, operands
-from ..simd.ir import BYTES, MEMORY, SCALAR, Function, KernelError, Value, constant
+from ..simd.ir import BYTES, MEMORY, SCALAR, Function, Value, constant
 from ..simd.loops import address, when
 from ..simd.memory import cleared, element_address, safe_index
 from ..simd.module import table_constant
@@ -29,13 +29,6 @@ def inside(t: Any) -> Iterator[None]:
         return
     with when(t.f, t.f.scalar("mask", t.active())):
         yield
-
-
-@statement("type pointer lane_range")
-def load(t: Translator, code: str, base: str) -> Value:
-    """`load(T, p[k], i)`."""
-    f = t.f
-    return code, loaded(f, code, address(f, code, base, f.position()))
 
 
 def loaded(f: Function, code: str, place: str) -> str:
@@ -123,8 +116,6 @@ def gather_packet(
     t: Translator, code: str, base: str, index: Value, mask: str, count: int
 ) -> tuple[Value, ...]:
     """`gather_packet(T, p[k], x, m, c)`."""
-    if not 2 <= count <= 16:
-        raise KernelError("a packet has 2 to 16 components")
     values = _record(t.f, code, base, index, mask, count)
     return tuple((code, v) for v in cleared(t.f, code, values, mask))
 
@@ -181,9 +172,7 @@ def scatter_packet(t: Any, code: str, base: str, index: Value, mask: str, *value
         for first in range(0, count, together):
             x = "poison"
             for k, value in enumerate(values[first : first + together]):
-                one = f.op(
-                    f"extractelement {f.types.memory[code]} {to_memory(f, code, value)}, i32 0"
-                )
+                one = first_element(f, code, value)
                 x = f.op(f"insertelement {row} {x}, {MEMORY[code]} {one}, i32 {k}")
             at = address(f, code, place, first)
             f.do(f"store {row} {x}, ptr {at}, align {together * BYTES[code]}")

@@ -12,8 +12,7 @@ from ..simd.liveness import vector_names
 from ..simd.module import Module
 from ..simd.translate import Translator
 from . import atomic, foreign, memory, products, sums, threads
-from .form import THREADS, Compiled
-from .function import DYNAMIC, GPU, GpuFunction
+from .function import DYNAMIC, GPU, THREADS, Compiled, GpuFunction
 from .plan import DEFAULT, KernelPlan, Options
 from .translate import GpuTranslator
 from .vectors import GpuVectorTranslator

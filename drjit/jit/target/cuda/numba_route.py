@@ -14,7 +14,7 @@ from typing import Any
 
 from ..packet_width import VECTORS
 from . import nvptx, nvvm
-from .form import Compiled
+from .function import Compiled
 from .module import BY_VALUE, translate
 from .plan import Options
 

@@ -6,12 +6,10 @@ logical operations.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from ..simd import elementwise
 from ..simd.conversion import convert
 from ..simd.ir import BITS, BYTES, SCALAR, constant
-from .calls import ROWS
 from .function import GpuFunction
 
 ELEMENT = SCALAR | {"mask": "i16"}
@@ -45,24 +43,16 @@ def number(code: str, x: float) -> str:
     return f"splat ({SCALAR[code]} {constant(code, x)})"
 
 
-def row(name: str, code: str, contract: bool) -> tuple[str, Callable[..., str]] | None:
-    """Returns the type of an operation's result and its emitter, or None if the type does not
-    support it."""
-    found = elementwise.row(name, code, 2, contract)
-    if found is None:
-        return None
-    result, emit = found
+def row(name: str, code: str, contract: bool) -> tuple[str, Callable[..., str]]:
+    """Returns the type of an operation's result and its emitter."""
+    result, emit = elementwise.row(name, code, 2, contract)
     if code == "mask":
-        word: Any = elementwise.row(name, "u16", 2, contract)
-        emit = word.emit
-        code = "u16"
+        code, emit = "u16", elementwise.row(name, "u16", 2, contract).emit
     elif code == "f16" and name in _SETS:
         return result, lambda f, x, y: _set(f, _SETS[name], x, y)
     elif code == "f16" and name in _EXTREMA:
         relation = _EXTREMA[name]
         return result, lambda f, x, y: select(f, code, _set(f, relation, x, y), x, y)
-    else:
-        emit = ROWS.get(name, emit)
 
     def one(f: GpuFunction, *operands: str) -> str:
         with f.pairs():

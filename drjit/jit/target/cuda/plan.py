@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 from ..language import targets
 from ..simd.ir import BYTES, SCALAR
 from ..simd.reduction import accumulator
-from .form import EACH, THREADS
-from .function import WARP
+from .function import EACH, THREADS, WARP
 
 WIDEST = 128
 """Features of the largest vector that is kept in registers."""

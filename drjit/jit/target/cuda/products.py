@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from ..simd.conversion import convert
-from ..simd.ir import BYTES, FLOATS, KernelError
+from ..simd.ir import BYTES
 from ..simd.ir import Value as Typed
 from ..simd.reduction import accumulator
 from ..simd.values import Value
@@ -41,12 +41,10 @@ def matvec(
     e: ast.expr, *words: int,
 ) -> Typed | object:  # fmt: skip
     """`matvec(T, p[a], p[o], rows, columns, stride, transposed, x[, p[b], p[ob]])`."""
-    if code not in FLOATS:
-        raise KernelError(f"there is no matrix product of {code}")
     if max(rows, columns) > WIDEST:
         return MEMORY
     matrix = MatrixOperand(code, a, offset, rows, columns, stride)
-    x = t.features(e, code, rows if turned else columns)
+    x = t.features(e)
     bias = Bias(code, words[0], words[1], columns if turned else rows) if words else None
     if not t.plan.by_warp(code):
         result = _of_lane(t, matrix, turned, x, bias)

@@ -26,19 +26,16 @@ from typing import Any
 
 from ..simd.atomic import atomic_update
 from ..simd.conversion import convert
-from ..simd.ir import BYTES, FLOATS, KernelError
+from ..simd.ir import BYTES
 from ..simd.reduction import accumulator
 from ..simd.values import Value
-from . import atomic, fragments, pairs, tf32, vector_memory
+from . import atomic, fragments, pairs, tf32
 from .calls import MEMORY, in_registers
 from .features import GpuVector, Scalar
 from .function import WARP
 from .plan import FRAGMENTS, OWN, STRIP, WIDEST, Sum
 from .products import multiplied
 from .values import GpuCode, GpuPointer
-
-# Imported because it registers the statements for vectors in memory.
-assert vector_memory
 
 # Steps of a product that an iteration takes.
 _AT_ONCE = 4
@@ -52,11 +49,9 @@ def outer(
     stride: int, y: ast.expr, x: ast.expr, mask: str,
 ) -> object:  # fmt: skip
     """`outer(T, p[k], p[w], p[n], p[o], rows, columns, stride, y, x, m)`."""
-    if code not in FLOATS:
-        raise KernelError(f"there are no such sums of {code}")
     if max(rows, columns) > WIDEST:
         return MEMORY
-    left, right = t.features(y, code, rows), t.features(x, code, columns)
+    left, right = t.features(y), t.features(x)
     s = Sum(code, k, a, n, offset, rows, columns, stride)
     if s in t.plan.sums and not t.depth:
         _of_block(t, s, left, right, mask)
@@ -412,12 +407,9 @@ def accumulate(
     t: Any, code: str, k: int, a: int, n: int, offset: int, y: ast.expr, mask: str
 ) -> object:
     """`accumulate(T, p[k], p[w], p[n], p[o], y, m)`."""
-    if code not in FLOATS:
-        raise KernelError(f"there are no such sums of {code}")
-    value = t.expr(y)
-    if value is None or getattr(value[1], "count", 0) > WIDEST:
+    if t.expr(y)[1].count > WIDEST:
         return MEMORY
-    v = t.features(y, code)
+    v = t.features(y)
     if not t.plan.by_warp(code):
         _columns_of_lanes(t, v, mask, accumulator(code), _target(t, code, k, a, n, offset))
         return None

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from ..simd.atomic import combine
 from ..simd.compensated_sum import add_long, is_long
-from ..simd.conversion import convert
+from ..simd.conversion import convert, first_element
 from ..simd.reduction import accumulator, identity
 from ..simd.values import Value
 from .calls import statement
-from .function import WARP, element
+from .function import WARP
 from .values import GpuCode, GpuPointer, in_register
 
 
@@ -145,7 +145,7 @@ def store_totals(t: Any) -> None:
     f, warps, counter = t.f, t.f.threads // WARP, "ptr addrspace(1) %counter"
     for number, (op, code, a, _, total) in enumerate(t.reductions):
         acc = accumulator(code)
-        x = Value(f, in_register(acc), 0, element(f, acc, total))
+        x = Value(f, in_register(acc), 0, first_element(f, acc, total))
         x = of_block(c, op, x, c.shared(f"totals.{number}", acc, warps))
         for _ in c.when(c.is_first):
             (GpuPointer(f, acc, f.pointer(a)) + c.block()).store(x)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..simd import elementwise
 from ..simd.translate import Translator
-from .calls import CALLS, ROWS
+from .calls import CALLS
 from .values import GpuCode
 
 
@@ -37,12 +37,6 @@ class OneLane:
         this: Any = self
         k = this.parameter(e)
         return self.f.pointer_here(k) if this.has_many_words else self.f.pointer(k)
-
-    def row(self, name: str, code: str) -> Any:
-        """Returns the row of an operation for an element type."""
-        made = super().row(name, code)  # type: ignore[misc]
-        rule = ROWS.get(name)
-        return made if rule is None else made._replace(emit=rule)
 
 
 class GpuTranslator(OneLane, Translator):

@@ -9,12 +9,12 @@ from typing import Any
 from ...ir.dtype import VECTOR_BLOCK
 from ..simd.conversion import convert
 from ..simd.feature_loop import spelled
-from ..simd.ir import FLOATS, KernelError, Value
+from ..simd.ir import Value
 from ..simd.loops import address, first_row
 from ..simd.reduction import accumulator
 from ..simd.translate import Deferred
 from . import fragments, pairs
-from .calls import MEMORY, in_registers
+from .calls import in_registers
 from .features import FeatureTranslator, GpuVector, Pending, Scalar, size
 from .function import GpuFunction
 from .memory import inside, loaded, stored
@@ -41,14 +41,12 @@ class GpuVectorTranslator(FeatureTranslator):
 @in_registers("type *operand", vector=-1)
 def vector(t: Any, code: str, *parts: str) -> Value | object:
     """`vector(T, x0, x1, ...)`."""
-    return t.made(code, parts).value if parts else MEMORY
+    return t.made(code, parts).value
 
 
 @in_registers("type integer operand", vector=-1)
 def splat(t: Any, code: str, count: int, x: str) -> Value | object:
     """`splat(T, n, x)`."""
-    if count < 1:
-        return MEMORY
     form = t.plan.form(t.target)
     v = GpuVector(code, count, form, [""] * size(count, form))
     v.op = Pending(lambda f, x: x, [Scalar(code, x)])
@@ -105,8 +103,6 @@ def put(t: Any, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -> Value | obj
 def total(t: Any, e: ast.expr) -> Value | object:
     """`total(v)`."""
     v: GpuVector = t.expr(e)[1]
-    if v.code not in FLOATS:
-        raise KernelError("total sums floats")
     f, acc = t.f, accumulator(v.code)
     if v.form == OWN or v.code == "f64":
         result = "zeroinitializer"
@@ -141,7 +137,7 @@ def _read(t: Any, code: str, count: int, start: str) -> list[str]:
 @in_registers("type integer pointer lane_range node", vector=4)
 def store_vector(t: Any, code: str, count: int, base: str, e: ast.expr) -> object:
     """`store_vector(T, n, p[k], i, v)`."""
-    v = t.features(e, code, count)
+    v = t.features(e)
     f, parts = t.f, [t.feature_of(v, k) for k in range(count)]
     with inside(t):
         start = first_row(f, code, count, base)

@@ -91,4 +91,4 @@ def assembly(
     from . import llvm
 
     module = _module_text(text, "kernel", lanes, contract, by_numba)
-    return llvm.assembly(module.ir, *module.how)
+    return llvm.object_code(module.ir, *module.how, as_text=True).decode()

@@ -82,8 +82,7 @@ def scatter_reduce(
 
 
 def _call(f: Function, symbol: str, types: list[str], values: list[str]) -> None:
-    given = ", ".join([f"{kind} {x}" for kind, x in zip(types, values, strict=True)])
-    f.do(f"call fastcc void {symbol}({given})")
+    f.call(symbol, [f"{kind} {x}" for kind, x in zip(types, values, strict=True)], ())
 
 
 def plain_update(f: Function, op: str, code: str, address: str, value: str) -> None:

@@ -152,6 +152,11 @@ def to_memory(f: Function, code: str, x: str) -> str:
     return f.op(f"zext {f.vector['mask']} {x} to {f.types.memory['mask']}")
 
 
+def first_element(f: Function, code: str, x: str) -> str:
+    """Returns the element of the first lane in its representation in memory."""
+    return f.op(f"extractelement {f.types.memory[code]} {to_memory(f, code, x)}, i32 0")
+
+
 def from_memory(f: Function, code: str, x: str) -> str:
     """Converts a vector from its representation in memory."""
     if code != "mask":

@@ -60,25 +60,31 @@ def _shift(f: Function, code: str, x: str, count: str, right: bool) -> str:
     vector, width = f.vector[code], BITS[code]
     arithmetic = right and code in SIGNED
     op = ("ashr" if arithmetic else "lshr") if right else "shl"
-    fixed = known(count)
+    fixed = _known(count)
     if fixed is not None:
         if 0 <= fixed < width:
             return f.op(f"{op} {vector} {x}, {count}")
         if not arithmetic:
             return "zeroinitializer"
         return f.op(f"ashr {vector} {x}, {f.constant(code, width - 1)}")
+    if f.machine.is_gpu and width == 64:
+        # LLVM turns a shift, and the choice of zero for counts that are too large, into one
+        # instruction, which takes the lower half of the count only.
+        count = _least(f, code, count, width)
     if arithmetic:
-        top = f.constant(code, width - 1)
-        count = f.op(
-            f"call {vector} @llvm.umin.{f.types.suffix[code]}({vector} {count}, {vector} {top})"
-        )
-        return f.op(f"ashr {vector} {x}, {count}")
+        return f.op(f"ashr {vector} {x}, {_least(f, code, count, width - 1)}")
     inside = f.op(f"icmp ult {vector} {count}, {f.constant(code, width)}")
     shifted = f.op(f"{op} {vector} {x}, {count}")
     return f.op(f"select {f.vector['mask']} {inside}, {vector} {shifted}, {vector} zeroinitializer")
 
 
-def known(operand: str) -> int | None:
+def _least(f: Function, code: str, x: str, limit: int) -> str:
+    """Returns unsigned integers, or a limit where they exceed it."""
+    vector, most = f.vector[code], f.constant(code, limit)
+    return f.op(f"call {vector} @llvm.umin.{f.types.suffix[code]}({vector} {x}, {vector} {most})")
+
+
+def _known(operand: str) -> int | None:
     """Returns the value of a constant operand."""
     if operand == "zeroinitializer":
         return 0
@@ -87,11 +93,10 @@ def known(operand: str) -> int | None:
 
 def _divide(f: Function, code: str, x: str, y: str, remainder: bool) -> str:
     """Division that never traps: a zero divisor is first replaced by 1, and so is the -1 in MIN /
-    -1.
-    """
+    -1. GPUs have a sequence of their own for what processors divide as floats."""
     vector, signed = f.vector[code], code in SIGNED
     letter = "s" if signed else "u"
-    fixed = known(y)
+    fixed = _known(y)
     if fixed == 0:
         return "zeroinitializer"
     if fixed is not None and fixed != -1:
@@ -104,7 +109,7 @@ def _divide(f: Function, code: str, x: str, y: str, remainder: bool) -> str:
         bad = f.op(f"and {mask} {lowest}, {minus}")
         bad = f.op(f"or {mask} {bad}, {zero}")
     divisor = f.op(f"select {mask} {bad}, {vector} {one}, {vector} {y}")
-    if BITS[code] == 64:
+    if BITS[code] == 64 or f.machine.is_gpu:
         if remainder:
             return f.op(f"{letter}rem {vector} {x}, {divisor}")
         quotient = f.op(f"{letter}div {vector} {x}, {divisor}")

@@ -19,23 +19,16 @@ def call(t: "Translator", function: ForeignFunction, values: Sequence[Value]) ->
     """Emits the call of a function, whose last operand is the mask of the lanes, and returns the
     results, 0 in the other lanes."""
     f, module = t.f, t.module
-    codes = [code for code, _ in values]
     module.vectorizes |= function.total and f.lanes > 1
-    name = f"lanes.{function.name}"
-    kind = f.result_type(function.returned)
     symbol = module.routine(
-        name,
-        [f.vector[code] for code in codes],
+        f"lanes.{function.name}",
+        [f.vector[code] for code, _ in values],
         lambda g: (_all if function.total else _lanes)(g, function, module.foreign(function)),
-        kind,
+        f.result_type(function.returned),
         function,
     )
-    operands = ", ".join([f"{f.vector[code]} {x}" for code, x in values])
-    result = f.op(f"call fastcc {kind} {symbol}({operands})")
-    returned = function.returned
-    if len(returned) == 1:
-        return [(returned[0], result)]
-    return [(c, f.op(f"extractvalue {kind} {result}, {k}")) for k, c in enumerate(returned)]
+    operands = [f"{f.vector[code]} {x}" for code, x in values]
+    return f.call(symbol, operands, function.returned)
 
 
 def _lanes(f: Function, function: ForeignFunction, symbol: str) -> str:
@@ -103,16 +96,11 @@ def _results(
     f: Function, function: ForeignFunction, made: Sequence[str], mask: str | None = None
 ) -> str:
     """Returns the results, of the lanes of a mask if there is one."""
-    returned = function.returned
-    kind, result = f.result_type(returned), ""
-    for k, (code, place) in enumerate(zip(returned, made, strict=True)):
-        memory = f.types.memory[code]
-        x = from_memory(f, code, f.op(f"load {memory}, ptr {place}, align 64"))
-        x = f.select(code, mask, x) if mask else x
-        if len(returned) == 1:
-            return x
-        result = f.op(f"insertvalue {kind} {result or 'poison'}, {f.vector[code]} {x}, {k}")
-    return result
+    values = []
+    for code, place in zip(function.returned, made, strict=True):
+        x = from_memory(f, code, f.op(f"load {f.types.memory[code]}, ptr {place}, align 64"))
+        values.append((code, f.select(code, mask, x) if mask else x))
+    return f.combined(values)
 
 
 def _place(f: Any, code: str, name: str) -> str:

@@ -84,6 +84,11 @@ class Machine(NamedTuple):
     has_gathers: bool
 
     @property
+    def is_gpu(self) -> bool:
+        """Whether the code is that of a GPU's thread, whose registers have up to 64 bits."""
+        return self.register_bytes == 8
+
+    @property
     def registers(self) -> int:
         """The number of vector registers: 16 with AVX2, 32 with AVX-512 and NEON."""
         return 16 if self.register_bytes == 32 else 32
@@ -283,20 +288,24 @@ class Function:
     def give(self, values: Sequence[Value]) -> str:
         """Ends the function with its results and returns their type."""
         kind = self.result_type([code for code, _ in values])
-        result = values[0][1] if values else ""
-        if len(values) > 1:
-            result = "poison"
-            for k, (code, x) in enumerate(values):
-                result = self.op(f"insertvalue {kind} {result}, {self.vector[code]} {x}, {k}")
-        self.do(f"ret {kind} {result}")
+        self.do(f"ret {kind} {self.combined(values)}")
         return kind
+
+    def combined(self, values: Sequence[Value]) -> str:
+        """Returns the results of a function as one value."""
+        if len(values) < 2:
+            return values[0][1] if values else ""
+        kind, result = self.result_type([code for code, _ in values]), "poison"
+        for k, (code, x) in enumerate(values):
+            result = self.op(f"insertvalue {kind} {result}, {self.vector[code]} {x}, {k}")
+        return result
 
     def call(
         self, symbol: str, arguments: Sequence[str], codes: Sequence[str], lanes: int | None = None
     ) -> list[Value]:
-        """Calls a module function with given result types and returns the results."""
+        """Calls a function of the module and returns its results, which have these types."""
         kind = self.result_type(codes, lanes)
-        call = f'call fastcc {kind} @"{symbol}"({", ".join(arguments)})'
+        call = f"call fastcc {kind} {symbol}({', '.join(arguments)})"
         if not codes:
             self.do(call)
             return []

@@ -2,10 +2,11 @@
 
 import ctypes
 import itertools
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ... import locks, processor
@@ -16,6 +17,9 @@ binding = processor.binding()
 
 # Modules with at least this many lines favour compile time over speed.
 LONG = 10_000
+
+# Whether modules are checked before they are compiled, as in tests: wrong ones end the process.
+_VERIFIES = os.environ.get("DRJIT_VERIFY") == "1"
 
 _serial = itertools.count()
 
@@ -34,7 +38,7 @@ def host() -> Machine:
     return Machine(width, width == 64)
 
 
-def _new_machine(*, jit: bool, level: int = 2) -> Any:
+def _new_machine(level: int = 2, *, jit: bool = False) -> Any:
     name, features = processor.target()
     # Position-independent code with a small code model: valid at any address where a later process
     # loads it.
@@ -44,13 +48,16 @@ def _new_machine(*, jit: bool, level: int = 2) -> Any:
 
 
 class Compiler:
-    """Code generators and passes, for one thread at a time."""
+    """Code generators and passes, for one thread at a time. `machine` makes the code generator of a
+    level."""
 
-    def __init__(self) -> None:
-        self.machine = cache(lambda level: _new_machine(jit=False, level=level))
+    def __init__(self, machine: Callable[[int], Any] = _new_machine) -> None:
+        self.machine = cache(machine)
         self.passes = cache(self._passes)
 
-    def _passes(self, uncombined: bool, in_memory: bool, plain: bool) -> tuple[Any, Any]:
+    def _passes(
+        self, uncombined: bool = False, in_memory: bool = False, plain: bool = False
+    ) -> tuple[Any, Any]:
         """Returns the optimization passes. The text is in SSA form without dead or repeated code,
         so few passes are worth their time; unless variables are in memory, which then leave it
         first.
@@ -82,8 +89,9 @@ class Compiler:
         return builder.getModulePassManager(), builder
 
     def module(
-        self, ir: str, uncombined: bool, in_memory: bool, vectorizes: bool, plain: bool
-    ) -> Any:
+        self, ir: str, uncombined: bool = False, in_memory: bool = False, vectorizes: bool = False,
+        plain: bool = False,
+    ) -> Any:  # fmt: skip
         """Returns the optimized module of a text; see `object_code`."""
         module = _parsed(ir)
         if plain and ir.count("\nbr i1 ") == 1:  # the loop over packets is a single block
@@ -97,20 +105,22 @@ class Compiler:
         return module
 
 
-_idle: list[Compiler] = []
+_idle: dict[tuple, list[Compiler]] = {}
 
 
 @contextmanager
-def _compiler() -> Iterator[Compiler]:
-    """Lends a compiler to the calling thread."""
+def compiler(machine: Callable[..., Any] = _new_machine, *options: Any) -> Iterator[Compiler]:
+    """Lends a compiler to the calling thread, whose code generators `machine` makes, given some
+    options and the level."""
+    idle = _idle.setdefault((machine, options), [])
     try:
-        found = _idle.pop()
+        lent = idle.pop()
     except IndexError:
-        found = Compiler()
+        lent = Compiler(partial(machine, *options))
     try:
-        yield found
+        yield lent
     finally:
-        _idle.append(found)
+        idle.append(lent)
 
 
 @cache
@@ -132,10 +142,15 @@ def _parsed(ir: str) -> Any:
         if message:
             module.close()
             raise KernelError(f"LLVM rejects the translation: {message}")
+    if _VERIFIES:
+        try:
+            module.verify()
+        except RuntimeError as error:
+            raise KernelError(f"LLVM rejects the translation: {error}") from None
     return module
 
 
-def _emitted(machine: Any, module: Any, is_object: bool) -> bytes:
+def emitted(machine: Any, module: Any, is_object: bool) -> bytes:
     """Returns the machine code of a module, as an object file or as text."""
     lib = binding.ffi.lib
     with binding.ffi.OutputString() as message:
@@ -168,25 +183,18 @@ def object_code(
     vectorizes: bool = False,
     plain: bool = False,
     level: int | None = None,
+    as_text: bool = False,
 ) -> bytes:
-    """Compiles the text of a module to an object file; `uncombined` says that instructions stay as
-    they are, `in_memory` that variables are in memory, `vectorizes` that there are loops over
-    lanes, `plain` that no pass is needed. `level` is that of code generation, if the text does not
-    decide.
+    """Compiles the text of a module to an object file, or to assembly `as_text`.
+
+    `uncombined` says that instructions stay as they are, `in_memory` that variables are in memory,
+    `vectorizes` that there are loops over lanes, `plain` that no pass is needed. `level` is that of
+    code generation, if the text does not decide.
     """
-    with _compiler() as c:
+    with compiler() as c:
         module = c.module(ir, uncombined, in_memory, vectorizes, plain)
-        return _emitted(c.machine(_level(ir, plain) if level is None else level), module, True)
-
-
-def assembly(
-    ir: str, uncombined: bool, in_memory: bool = False, vectorizes: bool = False,
-    plain: bool = False,
-) -> str:  # fmt: skip
-    """Returns the machine code of a module as assembly text; see `object_code`."""
-    with _compiler() as c:
-        module = c.module(ir, uncombined, in_memory, vectorizes, plain)
-        return _emitted(c.machine(_level(ir, plain)), module, False).decode()
+        machine = c.machine(_level(ir, plain) if level is None else level)
+        return emitted(machine, module, not as_text)
 
 
 @cache

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ...ir.dtype import VECTOR_BLOCK
-from .conversion import from_memory, to_memory
+from .conversion import first_element, from_memory, to_memory
 from .ir import BYTES, FLOATS, MEMORY, Function, Value
 
 Carried = tuple[str, str]  # a type and a value
@@ -136,8 +136,20 @@ def each_lane(
     f: Function, mask: str, operands: Sequence[Value], result: str | None = None
 ) -> Iterator[tuple[list[str], list[str]]]:
     """A loop over the lanes of a mask in order: yields their elements of some operands, and a list
-    for the element of the result, which contains the result vector after the loop.
+    for the element of the result, which contains the result vector after the loop. The thread of a
+    GPU has a branch instead.
     """
+    found: list[str] = []
+    if f.machine.is_gpu:
+        initial = [(MEMORY[result], "0")] if result else []
+        with when(f, f.bits(mask), initial) as values:
+            yield [first_element(f, code, x) for code, x in operands], found
+            values[:] = found
+        if result:
+            (x,) = values
+            packet = f"insertelement {f.types.memory[result]} poison, {MEMORY[result]} {x}, i32 0"
+            found[:] = [from_memory(f, result, f.op(packet))]
+        return
     slots = []
     for k, (code, x) in enumerate(operands):
         slots.append(f.slot(code, k))
@@ -149,7 +161,6 @@ def each_lane(
         elements = []
         for (code, _), slot in zip(operands, slots, strict=True):
             elements.append(f.op(f"load {MEMORY[code]}, ptr {address(f, code, slot, place)}"))
-        found: list[str] = []
         yield elements, found
         if result:
             f.do(f"store {MEMORY[result]} {found[0]}, ptr {address(f, result, results, place)}")

@@ -33,7 +33,7 @@ def active(t: Translator) -> Value:
 def load(t: Translator, code: str, base: str) -> Value:
     """`load(T, p[k], i)`."""
     f = t.f
-    place = f.op(f"getelementptr {MEMORY[code]}, ptr {base}, i64 %i")
+    place = f.op(f"getelementptr {MEMORY[code]}, ptr {base}, i64 {f.position()}")
     x = f.op(f"load {f.types.memory[code]}, ptr {place}, align {BYTES[code]}")
     return code, from_memory(f, code, x)
 

@@ -188,7 +188,7 @@ def _emit_call(module: Module, f: Function, name: str, values: list[Value], warm
     if warm:
         module.warm.add(symbol)
     operands = [f"{f.vector[code]} {x}" for code, x in values]
-    return together(f.call(symbol, operands, module.functions[symbol]))
+    return together(f.call(f'@"{symbol}"', operands, module.functions[symbol]))
 
 
 def _by_parts(module: Module, name: str, codes: tuple[str, ...], lanes: int) -> str:
@@ -204,7 +204,7 @@ def _by_parts(module: Module, name: str, codes: tuple[str, ...], lanes: int) -> 
         for k, code in enumerate(codes):
             x = f.shuffle(f.vector[code], f"%{k}", "poison", places)
             operands.append(f"<{COLD_LANES} x {SCALAR[code]}> {x}")
-        found.append(f.call(part, operands, results, COLD_LANES))
+        found.append(f.call(f'@"{part}"', operands, results, COLD_LANES))
     joined = []
     for code, row in zip(results, zip(*found, strict=True), strict=True):
         joined.append((code, concatenated(f, SCALAR[code], COLD_LANES, [x for _, x in row])))

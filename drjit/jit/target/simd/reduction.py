@@ -9,7 +9,7 @@ from ...ir.op import neutral
 from .arguments import statement
 from .atomic import combine, updated
 from .compensated_sum import CompensatedSum, add_long, is_long
-from .conversion import convert, from_memory, to_memory
+from .conversion import convert, first_element, from_memory, to_memory
 from .ir import BYTES, FLOATS, MEMORY, SCALAR, Function, Value, constant
 from .loops import address, load, loop, store
 from .memory import element_address, in_rows, row_addresses, safe_index, transpose
@@ -164,8 +164,7 @@ def horizontal(f: Function, op: str, code: str, x: str) -> str:
         y = f.shuffle(f.vector[code], x, "poison", places)
         x = combine(f, op, code, x, y)
         width //= 2
-    x = to_memory(f, code, x)
-    return f.op(f"extractelement {f.types.memory[code]} {x}, i32 0")
+    return first_element(f, code, x)
 
 
 def store_partials(t: Translator) -> None:

@@ -540,7 +540,7 @@ def body_call(t: Translator, name: str, args: list[ast.expr]) -> Any:
             operands.append(f"i64 {t.whole(a)}")
         else:
             operands.append(f"{f.vector[code]} {t.typed(a, code)[1]}")
-    return together(f.call(name, operands, results))
+    return together(f.call(f'@"{name}"', operands, results))
 
 
 def together(values: Sequence[Value]) -> Any:

@@ -7,18 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...ir.dtype import VECTOR_BLOCK
+from . import feature_loop
 from .arguments import statement
 from .conversion import from_memory, to_memory
-from .feature_loop import (
-    from_held,
-    from_row,
-    load_row,
-    row_address,
-    spelled,
-    store_row,
-    to_held,
-    to_row,
-)
+from .feature_loop import from_held, load_row, row_address, spelled, store_row, to_held
 from .ir import BITS, BYTES, SCALAR, Function, Value
 from .loops import address, first_row, load_splat, loop
 from .memory import gather_masked, lane_addresses, scatter_masked
@@ -185,7 +177,7 @@ def take(t: VectorTranslator, v: FeatureVector, x: ast.expr, mask: str) -> Value
             result = f.select(held, mask, result)
     else:
         result = gather_masked(f, row_code(v.code), place, _position(f, index), mask)
-        result = from_row(f, v.code, result)
+        result = feature_loop.from_row(f, v.code, result)
     return v.code, from_held(f, v.code, result)
 
 
@@ -205,7 +197,7 @@ def put(t: VectorTranslator, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -
             here = f.op(f"and {f.vector['mask']} {_is(f, index, k)}, {mask}")
             _replace(f, v, row_address(f, v.code, place, k), value, here)
     else:
-        row = to_row(f, v.code, value)
+        row = feature_loop.to_row(f, v.code, value)
         _scatter(f, v, place, row, _position(f, index), mask)
     return spelled(result)
 

@@ -426,13 +426,7 @@ class CallText:
     # ---- Bounds
 
     def read_record(self, e: ast.expr) -> None:
-        is_record = (
-            type(e) is ast.Subscript
-            and ast.unparse(e.value) == "p"
-            and type(e.slice) is ast.Constant
-            and e.slice.value == 0
-        )
-        if not is_record:
+        if ast.unparse(e) != "p[0]":
             raise self.error(f"{ast.unparse(e)} is not the error record, p[0]", e)
         self.texts.append("p[0]")
 

@@ -148,13 +148,9 @@ class StatementReader(ExpressionReader):
 
     def test(self, e: ast.expr, what: str) -> tuple[str, ast.expr]:
         """Returns the function and the argument of the test of a branch or loop."""
-        if (
-            type(e) is ast.Call
-            and type(e.func) is ast.Name
-            and e.func.id in ("any_lane", "all_lanes")
-            and len(e.args) == 1
-        ):
-            return e.func.id, e.args[0]
+        match e:
+            case ast.Call(ast.Name("any_lane" | "all_lanes" as name), [mask]):
+                return name, mask
         raise self.error(f"the test is any_lane(m) or all_lanes(m): `{what} any_lane(m):`", e)
 
     @contextmanager
@@ -254,14 +250,9 @@ class FunctionReader(StatementReader):
 
     def distance(self, word: ast.expr, which: int, e: ast.expr) -> int:
         """Returns the constant of an argument `n + 1`."""
-        if (
-            self.numbers
-            and type(word) is ast.BinOp
-            and type(word.op) is ast.Add
-            and type(word.left) is ast.Name
-            and word.left.id == self.numbers[which]
-        ):
-            return self.integer(word.right, e)
+        match word:
+            case ast.BinOp(ast.Name(name), ast.Add(), right) if name in self.numbers[which:][:1]:
+                return self.integer(right, e)
         raise self.error(f"{ast.unparse(word)} does not count from a number of the function", e)
 
     def checks_from(self, first: int) -> Iterator[tuple[int, Check]]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ...simd.reduction import accumulator
 from ...simd.values import Value, Word
-from ..form import THREADS
+from ..function import THREADS
 from ..values import GpuPointer
 from .entry import EntryCode
 from .products import starts

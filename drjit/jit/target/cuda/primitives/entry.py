@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from ...simd.ir import BYTES
 from ...simd.values import Value, Word
-from ..form import THREADS, Compiled
-from ..function import DYNAMIC, WARP, GpuFunction
+from ..function import DYNAMIC, THREADS, WARP, Compiled, GpuFunction
 from ..values import GpuCode, GpuPointer
 
 _WIDEST = 16

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from ...simd.ir import BYTES
 from ...simd.reduction import accumulator
 from ...simd.values import Flag, Value, Word
-from ..form import THREADS
-from ..function import WARP
+from ..function import THREADS, WARP
 from ..values import GpuPointer
 from .entry import EntryCode
 

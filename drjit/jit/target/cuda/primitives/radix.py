@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from ...simd.ir import BYTES
 from ...simd.values import Flag, Value, Word
-from ..form import THREADS
-from ..function import WARP
+from ..function import THREADS, WARP
 from ..threads import BlockScan, ScanState, of_block
 from ..values import GpuPointer
 from .entry import EntryCode, MemoryTile, TileShape

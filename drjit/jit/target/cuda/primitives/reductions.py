@@ -12,8 +12,7 @@ from ...simd.compensated_sum import is_long
 from ...simd.ir import BYTES
 from ...simd.reduction import accumulator
 from ...simd.values import Flag, Value, Word
-from ..form import THREADS
-from ..function import WARP
+from ..function import THREADS, WARP
 from ..threads import of_block, of_warp
 from ..values import GpuPointer, in_register
 from .entry import EntryCode

@@ -15,8 +15,7 @@ from ...simd.compensated_sum import is_long
 from ...simd.ir import FLOATS
 from ...simd.reduction import accumulator, starting_value
 from ...simd.values import Value, Word
-from ..form import THREADS
-from ..function import WARP
+from ..function import THREADS, WARP
 from ..threads import BlockScan, ScanState, of_block
 from ..values import GpuPointer, in_register
 from .entry import EntryCode, MemoryTile, TileShape

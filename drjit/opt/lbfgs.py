@@ -1,0 +1,310 @@
+"""The quasi-Newton method L-BFGS, whose steps evaluate a loss several times."""
+
+import math
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any, Literal
+
+from ..array.base import ArrayBase, type_label
+from ..array.pytree import leaf_arrays
+from ..function import evaluation
+from ..function.ad import propagate
+from ..function.ad.grad import clear_grad
+from ..function.conversion import flat_class, map_leaves
+from ..function.data.reduce import max as largest
+from ..function.data.reduce import sum as total
+from ..function.math.arithmetic import abs, fma, maximum, minimum, select
+from ..jit.ir import dtype as dt
+from ..jit.tuples import NamedTuple
+from .optimizer import Optimizer, blank, entries, option, tracked
+
+_DECREASE, _CURVATURE = 1e-4, 0.9
+_TRIALS = 12
+
+
+class _Point(NamedTuple):
+    """A trial: how far it is along the direction, and there the loss, its slope along the
+    direction, the largest entry of the gradients, and these."""
+
+    t: float
+    loss: float
+    slope: float
+    size: float
+    gradients: list
+
+
+class LBFGS(Optimizer[tuple[int, tuple, tuple]]):
+    """L-BFGS, which approximates Newton's method from the last `history_size` steps and changes of
+    the gradient (Nocedal and Wright, "Numerical Optimization", algorithm 7.4). It suits smooth
+    losses without noise, which it minimizes in far fewer evaluations than gradient descent.
+
+    `step` takes a function that computes the loss from the parameters in the optimizer, propagates
+    gradients, and returns the loss. It makes up to `max_iter` iterations, each of which looks for a
+    place along the direction where the strong Wolfe conditions hold (algorithms 3.5 and 3.6 there,
+    with cubic interpolation), at first at `lr` times the step of Newton's method. With
+    `line_search=None`, it goes there without looking.
+
+    Iterations end early if no entry of the gradient exceeds `tolerance_grad`, or if neither the
+    loss nor any parameter changes by more than `tolerance_change`.
+
+    Losses are read by the host, so a step cannot be part of a frozen function; the function that it
+    takes may be frozen. All parameters have the same learning rate, and masks do not exist. See
+    `Optimizer` for the other arguments.
+
+    Raises:
+        RuntimeError: `max_iter` or `history_size` is less than 1, a tolerance is negative, or
+            `line_search` is something else.
+
+    >>> from drjit.opt import LBFGS
+    >>> opt = LBFGS(params={"x": Float(-1.2, 1)})
+    >>> def closure():
+    ...     a, b = dr.gather(Float, opt["x"], 0), dr.gather(Float, opt["x"], 1)
+    ...     loss = 100 * dr.square(b - a * a) + dr.square(1 - a)
+    ...     dr.backward(loss)
+    ...     return loss
+    >>> for i in range(3):
+    ...     loss = opt.step(closure)
+    >>> loss < 1e-6, dr.allclose(opt["x"], 1, atol=1e-3)
+    (True, [True, True])
+    """
+
+    def __init__(
+        self,
+        lr: float = 1.0,
+        params: Mapping[str, ArrayBase] | None = None,
+        *,
+        max_iter: int = 20,
+        history_size: int = 10,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        line_search: Literal["strong_wolfe"] | None = "strong_wolfe",
+        promote_fp16: bool = True,
+    ) -> None:
+        self._check_not_negative(tolerance_grad=tolerance_grad, tolerance_change=tolerance_change)
+        for name, number in (("max_iter", max_iter), ("history_size", history_size)):
+            if not number >= 1:
+                raise RuntimeError(f"dr.opt.LBFGS(): {name!r} must be >= 1, not {number}")
+        if line_search not in ("strong_wolfe", None):
+            raise RuntimeError(
+                f"dr.opt.LBFGS(): 'line_search' must be 'strong_wolfe' or None, not {line_search!r}"
+            )
+        self.max_iter, self.history_size = max_iter, history_size
+        self.tolerance_grad, self.tolerance_change = tolerance_grad, tolerance_change
+        self.line_search = line_search
+        super().__init__(lr, params, promote_fp16=promote_fp16)
+
+    def _reset(self, key: str, value: Any, promoted: bool, /) -> None:
+        none = tuple([blank(value) for _ in range(self.history_size)])
+        self.state[key] = value, promoted, None, (0, none, none)
+
+    def _named(self, extra: tuple[int, tuple, tuple]) -> list[tuple[str | None, Any]]:
+        count, *pairs = extra
+        names = ("displacements", "gradient_changes")
+        found = [
+            (f"{n}[{k}]", v) for n, h in zip(names, pairs, strict=True) for k, v in enumerate(h)
+        ]
+        return [("steps", count), *found]
+
+    def step(self, closure: Callable[[], Any], /) -> float:  # type: ignore[override]
+        """Moves the parameters to where the loss is smaller, and returns the loss there.
+
+        `closure` takes no arguments. It reads parameters from the optimizer, as in `opt["x"]`,
+        because they are others in each evaluation, calls `dr.backward` on the loss, and returns it.
+
+        Raises:
+            TypeError: `closure` is no function, or its result is not a single number.
+            RuntimeError: it leaves no gradients, or a parameter has a learning rate of its own.
+        """
+        what = "dr.opt.LBFGS.step()"
+        if not callable(closure):
+            raise TypeError(f"{what}: expected a function, not {type_label(closure)}")
+        rate = float(self.lr[0] if isinstance(self.lr, ArrayBase) else self.lr)
+        if any(lr is not None for _, _, lr, _ in self.state.values()):
+            raise RuntimeError(f"{what}: learning rates of single parameters are not supported")
+        here = self._evaluated(closure, 0.0, None)
+        for _ in range(self.max_iter):
+            if not here.size > self.tolerance_grad:
+                break
+            start, direction = [*map(entries, self.values())], self._direction(here.gradients)
+            longest, slope = _largest(direction), _dot(here.gradients, direction)
+            evaluation.eval(direction, longest, slope)
+            size, here = float(longest), here._replace(t=0.0, slope=float(slope))
+
+            def at(t: float, start: Any = start, direction: Any = direction) -> _Point:
+                self._move(start, t, direction)
+                return self._evaluated(closure, t, direction)
+
+            if self.line_search is None:
+                found = at(rate)
+            else:
+                found = _searched(at, here, rate, self.tolerance_change / max(size, 1e-300))
+                self._move(start, found.t, direction)
+            if found.slope - here.slope > -1e-10 * here.slope:
+                self._remember(found, here, direction)
+            distance, change = found.t * size, found.loss - here.loss
+            here = found
+            if distance <= self.tolerance_change or not abs(change) > self.tolerance_change:
+                break
+        return here.loss
+
+    def _evaluated(self, closure: Callable[[], Any], t: float, direction: list | None) -> _Point:
+        """Evaluates the loss for the current parameters."""
+        what = "dr.opt.LBFGS.step()"
+        values = [*self.values()]
+        clear_grad(values)
+        loss = closure()
+        found = leaf_arrays(loss)
+        if len(found) != 1 or len(found[0]) != 1:
+            raise TypeError(f"{what}: the loss must be one number, not {type_label(loss)}")
+        if all(a._var.grad is None for a in leaf_arrays(values)):
+            raise RuntimeError(
+                f"{what}: the function left no gradients. It has to read the parameters from the "
+                "optimizer, as in opt[name], and to call dr.backward(loss)"
+            )
+        gradients = [entries(value.grad) for value in values]
+        clear_grad(values)
+        size = _largest(gradients)
+        slope = _dot(gradients, direction) if direction else size
+        evaluation.eval(found, gradients, size, slope)
+        return _Point(t, float(found[0][0]), float(slope), float(size), gradients)
+
+    def _move(self, start: list, t: float, direction: list) -> None:
+        """Sets the parameters to those at the start plus `t` times the direction."""
+        with propagate.resumed():
+            for key, x, d in zip(self.state, start, direction, strict=True):
+                value, promoted, lr, extra = self.state[key]
+                self.state[key] = tracked(value, fma(d, t, x)), promoted, lr, extra
+        evaluation.eval([*self.values()])
+
+    def _remember(self, found: _Point, before: _Point, direction: list) -> None:
+        """Adds a step and its change of the gradient to the history."""
+        changes = zip(direction, found.gradients, before.gradients, strict=True)
+        for key, (d, new, old) in zip(self.state, changes, strict=True):
+            value, promoted, lr, (count, steps, differences) = self.state[key]
+            history = (*steps[1:], d * found.t), (*differences[1:], new - old)
+            self.state[key] = value, promoted, lr, (count + 1, *history)
+        evaluation.eval(self.state)
+
+    def _direction(self, gradients: list) -> list:
+        """Returns minus the product of the gradient with the approximate inverse of the Hessian, by
+        the two-loop recursion."""
+        extras = [extra for *_, extra in self.state.values()]
+        known = min(self.history_size, max(count for count, *_ in extras))
+        # Pairs of steps and changes, the last one first.
+        pairs = [
+            [[h[-k] for h in kind] for kind in zip(*[e[1:] for e in extras], strict=True)]
+            for k in range(1, known + 1)
+        ]
+        q, factors = gradients, []
+        for s, y in pairs:
+            product = _dot(s, y)
+            rho = select(product > 0, 1 / product, 0)  # one part of the history may be reset
+            alpha = rho * _dot(s, q)
+            q = _plus(q, -alpha, y)
+            factors.append((rho, alpha))
+        if pairs:
+            (s, y), *_ = pairs
+            product = _dot(s, y)
+            scale = select(product > 0, product / _dot(y, y), 1)
+        else:
+            scale = minimum(1, 1 / _sum([map_leaves(g, abs) for g in gradients]))
+        q = [x * flat_class(type(x))(scale) for x in q]
+        for (s, y), (rho, alpha) in zip(reversed(pairs), reversed(factors), strict=True):
+            q = _plus(q, alpha - rho * _dot(y, q), s)
+        return [-x for x in q]
+
+    def _options(self) -> str:
+        return (
+            f",\n  max_iter = {self.max_iter},\n  history_size = {self.history_size},"
+            f"\n  tolerance_grad = {option(self.tolerance_grad)},"
+            f"\n  tolerance_change = {option(self.tolerance_change)},"
+            f"\n  line_search = {self.line_search!r}"
+        )
+
+
+# Sums over all parameters, in at least single precision
+
+
+def _wide(arrays: list) -> list:
+    """Returns one-dimensional arrays of the same type with the entries of several arrays."""
+    found = leaf_arrays(arrays)
+    wide = dt.f64 if any(a._dtype is dt.f64 for a in found) else dt.f32
+    return [flat_class(type(a), wide)(a) for a in found]
+
+
+def _sum(arrays: list) -> Any:
+    first, *rest = [total(a) for a in _wide(arrays)]
+    return sum(rest, first)
+
+
+def _dot(a: list, b: list) -> Any:
+    first, *rest = [total(x * y) for x, y in zip(_wide(a), _wide(b), strict=True)]
+    return sum(rest, first)
+
+
+def _largest(arrays: list) -> Any:
+    """Returns the largest absolute entry."""
+    first, *rest = [largest(abs(a)) for a in _wide(arrays)]
+    return reduce(maximum, rest, first)
+
+
+def _plus(a: list, factor: Any, b: list) -> list:
+    return [fma(y, flat_class(type(x))(factor), x) for x, y in zip(a, b, strict=True)]
+
+
+# The line search
+
+
+def _searched(at: Callable[[float], _Point], start: _Point, t: float, width: float) -> _Point:
+    """Returns a place where the strong Wolfe conditions hold, or the best one found."""
+    before = start
+    for k in range(_TRIALS):
+        here = at(t)
+        if _is_high(here, start) or (k and here.loss >= before.loss):
+            return _zoomed(at, start, before, here, width)
+        if abs(here.slope) <= -_CURVATURE * start.slope:
+            return here
+        if here.slope >= 0:
+            return _zoomed(at, start, here, before, width)
+        t = min(max(_cubic_minimum(before, here), 1.1 * t), 10 * t)
+        before = here
+    return before
+
+
+def _zoomed(
+    at: Callable[[float], _Point], start: _Point, low: _Point, high: _Point, width: float
+) -> _Point:
+    """Narrows an interval that contains such places; its end `low` has the lowest loss so far."""
+    for _ in range(_TRIALS):
+        length = high.t - low.t
+        if abs(length) <= width:
+            break
+        ends = sorted((low.t + 0.1 * length, high.t - 0.1 * length))
+        here = at(min(max(_cubic_minimum(low, high), ends[0]), ends[1]))
+        if _is_high(here, start) or here.loss >= low.loss:
+            high = here
+            continue
+        if abs(here.slope) <= -_CURVATURE * start.slope:
+            return here
+        if here.slope * length >= 0:
+            high = low
+        low = here
+    return low
+
+
+def _is_high(here: _Point, start: _Point) -> bool:
+    """Returns whether the loss has not decreased enough, or is not finite."""
+    return not here.loss <= start.loss + _DECREASE * here.t * start.slope
+
+
+def _cubic_minimum(a: _Point, b: _Point) -> float:
+    """Returns where the cubic through two points with these slopes is lowest (Nocedal and Wright,
+    equation 3.59), or the middle if there is no such place."""
+    distance = b.t - a.t
+    first = a.slope + b.slope - 3 * (b.loss - a.loss) / distance
+    square = first * first - a.slope * b.slope
+    if not 0 <= square < math.inf:
+        return a.t + 0.5 * distance
+    second = math.copysign(math.sqrt(square), distance)
+    below = b.slope - a.slope + 2 * second
+    return b.t - distance * (b.slope + second - first) / below if below else a.t + 0.5 * distance
