@@ -175,7 +175,7 @@ def shade(net: nn.Module, o: Array3f, d: Array3f) -> Array3f:
     floor = p.y < FLOOR + 3e-3
     slope = Array3f(0)
     for corner in ((1, -1, -1), (-1, 1, -1), (-1, -1, 1), (1, 1, 1)):
-        slope += Array3f(corner) * evaluate(net, p + 0.006 * Array3f(corner))
+        slope += Array3f(corner) * evaluate(net, p + 0.016 * Array3f(corner))
     n = dr.select(floor, Array3f(0, 1, 0), dr.normalize(slope))
 
     to_lamp = dr.normalize(Array3f(-0.9, 0.9, -0.3))
@@ -211,7 +211,7 @@ def main() -> None:
             i, j = dr.meshgrid(dr.arange(Float, n), dr.arange(Float, n))
             x, y = (i + shift[0]) / n * 2 - 1, 1 - (j + shift[1]) / n * 2
             o = Array3f(0, 1.75, -2.5)
-            d = dr.normalize(Array3f(0.85 * x, 0.7 * y - 1.27, 1.75 + 0.48 * y))
+            d = dr.normalize(Array3f(0.93 * x - 0.03, 0.77 * y - 1.27, 1.75 + 0.53 * y))
             total += shade(net, o, d) / 4
             dr.eval(total)
         image = dr.reshape(TensorXf(dr.linear_to_srgb(total), flip_axes=True), (n, n, 3))

@@ -208,11 +208,12 @@ def mentions() -> dict[str, list[str]]:
 
 
 def page_of(entry: Entry) -> str:
-    """Returns the page of the reference that has a name."""
+    """Returns the page of the reference that has a name; its module, if there is none."""
     if entry.owner != "drjit":
         return entry.owner
     module = _names.MODULES[entry.name]
-    return next(p for p, (_, modules) in reference_pages.PAGES.items() if module in modules.split())
+    pages = reference_pages.PAGES.items()
+    return next((page for page, (_, modules) in pages if module in modules.split()), module)
 
 
 def neighbours(entry: Entry) -> list[str]:

@@ -1,7 +1,8 @@
 """Writes the gallery: a page of cards, and a page for each example, with its picture and source.
 
 All that an example needs is its file. A picture is docs/images/examples/NAME with the ending .jpg,
-.png, .gif or .webp; run times are those that `python -m drjit demo` prints.
+.png, .gif or .webp, and the part of it that a card shows is in the folder cards there;
+docs/images/pictures.py makes both. Run times are those that `python -m drjit demo` prints.
 """
 
 import ast
@@ -90,11 +91,13 @@ def indented(lines: list[str]) -> list[str]:
     return [f"   {line}" if line else line for line in lines]
 
 
-def shown(example: Example, above: str = "..") -> list[str]:
-    """Returns the lines that show a picture."""
+def shown(example: Example, above: str = "..", card: bool = False) -> list[str]:
+    """Returns the lines that show a picture, or the part of it for a card, if there is one."""
     if example.picture is None:
         return []
-    path = f"{above}/{example.picture.relative_to(DOCS).as_posix()}"
+    part = PICTURES / "cards" / f"{example.name}.jpg"
+    file = part if card and part.exists() else example.picture
+    path = f"{above}/{file.relative_to(DOCS).as_posix()}"
     return [f".. image:: {path}", f"   :alt: {alternative(example)}", ""]
 
 
@@ -106,7 +109,7 @@ def card(example: Example) -> list[str]:
     """Returns the lines of a card. Its title is a link, which the style sheet extends to all of
     it."""
     inner = [
-        *shown(example),
+        *shown(example, card=True),
         f":doc:`{example.title} <{example.name}>`",
         "",
         *paragraph(example.paragraphs[0]),
@@ -175,7 +178,7 @@ def row(names: list[str]) -> list[str]:
         return [".. image:: images/gallery.jpg", "   :alt: What examples have computed", ""]
     lines = [".. container:: pictures", ""]
     for e in found:
-        inner = [*shown(e, "."), f":doc:`{e.title} <gallery/{e.name}>`", ""]
+        inner = [*shown(e, ".", card=True), f":doc:`{e.title} <gallery/{e.name}>`", ""]
         lines += indented([".. container:: picture", "", *indented(inner)])
     return lines
 

@@ -75,12 +75,21 @@ SHORT = {
     "small_network": (["--iterations", "60"], r"60 steps: mean square error 0\.0", None),
 }
 OTHERS = {"fresnel", "neural_field", "distributed_field"}  # see test_distributed.py
+LISTED = drjit_examples.SECONDS
 NUMBERS = re.compile(r"^  (--[a-z]+) N ", re.MULTILINE)
 
 
 def test_every_example_is_listed_and_tested():
     files = {path.stem for path in EXAMPLES.glob("*.py")} - {"__init__", "common"}
     assert files == set(SHORT) | OTHERS == set(drjit_examples.SECONDS)
+
+
+def test_the_readme_lists_them_with_their_lengths():
+    readme = (EXAMPLES.parent / "README.md").read_text()
+    lengths = {name: len((EXAMPLES / f"{name}.py").read_text().splitlines()) for name in LISTED}
+    assert all(f"[{name}](drjit_examples/{name}.py)" in readme for name in LISTED)
+    assert f"which have {min(lengths.values())} to {max(lengths.values())} lines" in readme
+    assert f"training loop of {lengths['small_network']} lines" in " ".join(readme.split())
 
 
 @pytest.mark.parametrize("name", SHORT)

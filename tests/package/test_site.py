@@ -34,8 +34,11 @@ def test_the_gallery_has_every_example():
 
 
 def test_pictures_of_the_gallery_are_those_that_there_are(tmp_path, monkeypatch):
-    for found in gallery.PICTURES.glob("*"):
-        assert found.stem in gallery.pages() and found.suffix[1:] in gallery.FORMATS
+    files = [f for f in gallery.PICTURES.rglob("*") if f.is_file()]
+    assert len(files) > 20 and sum(f.stat().st_size for f in files) <= 700 * 1024
+    for found in files:
+        assert found.suffix[1:] in gallery.FORMATS
+        assert found.stem in gallery.pages() or gallery.FOLDER.name == "examples"
         assert found.stat().st_size <= 60 * 1024
     monkeypatch.setattr(gallery, "PICTURES", tmp_path / "docs" / "images")
     monkeypatch.setattr(gallery, "DOCS", tmp_path / "docs")
@@ -43,13 +46,18 @@ def test_pictures_of_the_gallery_are_those_that_there_are(tmp_path, monkeypatch)
     assert ".. image::" not in "".join(gallery.pages().values())
     assert "images/gallery.jpg" in "".join(gallery.row(["fluid", "mandelbrot"]))
     (gallery.PICTURES / "fluid.gif").touch()
+    (gallery.PICTURES / "mandelbrot.jpg").touch()
+    (gallery.PICTURES / "cards").mkdir()
+    (gallery.PICTURES / "cards" / "mandelbrot.jpg").touch()
     pages = gallery.pages()
     assert pages["index"].count(".. image:: ../images/fluid.gif") == 1
     assert ".. image:: ../images/fluid.gif" in pages["fluid"]
-    assert pages["index"].count("container:: card bare") == len(pages) - 2
-    row = "\n".join(gallery.row(["fluid", "mandelbrot"]))
+    assert "image:: ../images/cards/mandelbrot.jpg" in pages["index"]
+    assert "image:: ../images/mandelbrot.jpg" in pages["mandelbrot"]
+    assert pages["index"].count("container:: card bare") == len(pages) - 3
+    row = "\n".join(gallery.row(["fluid", "mandelbrot", "fresnel"]))
     assert "image:: ./images/fluid.gif" in row and "<gallery/fluid>" in row
-    assert "mandelbrot" not in row
+    assert "image:: ./images/cards/mandelbrot.jpg" in row and "fresnel" not in row
 
 
 def test_a_text_is_no_markup():
