@@ -154,7 +154,7 @@ class Dropout(Module):
     >>> from drjit.llvm import TensorXf
     >>> drop = nn.Dropout(0.5, seed=1)
     >>> drop(TensorXf([1, 2, 3, 4])), drop(TensorXf([1, 2, 3, 4]))
-    ([0, 4, 6, 0], [2, 4, 6, 8])
+    ([0, 4, 0, 0], [2, 0, 6, 0])
     >>> drop.eval()(TensorXf([1, 2, 3, 4]))
     [1, 2, 3, 4]
     """

@@ -65,7 +65,7 @@ class LBFGS(Optimizer[tuple[int, tuple, tuple]]):
     >>> for i in range(3):
     ...     loss = opt.step(closure)
     >>> loss < 1e-6, dr.allclose(opt["x"], 1, atol=1e-3)
-    (True, [True, True])
+    (True, [True])
     """
 
     def __init__(

@@ -179,6 +179,15 @@ WITHOUT_ENTRIES = {
     "take": lambda a: dr.take(a.ns.TensorXf([1, 2]), a.u),
     "take_interp": lambda a: dr.take_interp(a.ns.TensorXf([1, 2]), a.e),
     "matmul": lambda a: dr.matmul(a.t, dr.zeros(a.ns.TensorXf, (3, 2))),
+    **{n: lambda a, n=n: getattr(dr, n)(a.m) for n in ("cholesky", "eigh", "svd")},
+    "solve": lambda a: (dr.solve(a.m, a.v), dr.solve(a.m, a.m)),
+    "einsum": lambda a: (dr.einsum("ij->ji", a.t), dr.einsum("i,i->i", a.e, a.e)),
+    **{
+        n: lambda a, n=n: [getattr(dr, n)(x) for x in (a.e, a.v, a.t)]
+        for n in ("softmax", "log_softmax")
+    },
+    "unique": lambda a: (*dr.unique(a.e, True, True, True), dr.unique(a.t)),
+    "interp": lambda a: [dr.interp(x, [0, 1], [1, 2]) for x in (a.e, a.v, a.t)],
     "slice_index": lambda a: dr.slice_index(a.ns.UInt, (0, 3), (slice(None), 1))[1],
     "relative_grad": lambda a: dr.relative_grad(a.e),
     "replace_grad": lambda a: dr.replace_grad(a.e, a.e),
@@ -209,6 +218,7 @@ WITH_ENTRIES = {
     "abs_dot": (lambda a: dr.abs_dot(a.e, a.e), [0]),
     "norm": (lambda a: dr.norm(a.e), [0]),
     "squared_norm": (lambda a: dr.squared_norm(a.e), [0]),
+    "logsumexp": (lambda a: dr.logsumexp(a.e), [-math.inf]),
 }
 
 # name -> what to call, and what it gives
@@ -240,6 +250,14 @@ OTHER_RESULTS = {
     "set_grad": (lambda a: dr.set_grad(a.e, 0), None),
     "accum_grad": (lambda a: dr.accum_grad(a.e, a.e), None),
     "grad_enabled": (lambda a: dr.grad_enabled(a.e), False),
+    "jacobian": (
+        lambda a: [dr.jacobian(abs, per_lane=k)(ad.Float()).shape for k in (False, True)],
+        [(0, 0), (0,)],
+    ),
+    "hessian": (
+        lambda a: [dr.hessian(f, per_lane=f is abs)(ad.Float()).shape for f in (dr.sum, abs)],
+        [(0, 0), (0,)],
+    ),
     "set_grad_enabled": (lambda a: dr.set_grad_enabled(a.e, False), None),
 }
 # name -> what to call, and the error: there is no result without entries

@@ -148,8 +148,7 @@ def eigh(arg: T, /) -> tuple[Any, T]:
     >>> w
     [[1, 3]]
     >>> dr.allclose(v @ dr.diag(w) @ v.T, [[2, 1], [1, 2]])
-    [[[True, True],
-      [True, True]]]
+    [True]
     """
     return _in_single(_eigh, "dr.eigh", arg)
 
@@ -240,8 +239,7 @@ def svd(arg: T, /) -> tuple[T, Any, T]:
     >>> s
     [[3, 2]]
     >>> dr.allclose(u @ dr.diag(s) @ vt, [[0, 2], [-3, 0]])
-    [[[True, True],
-      [True, True]]]
+    [True]
     """
     return _in_single(_svd, "dr.svd", arg)
 

@@ -126,7 +126,8 @@ def _called(
     chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if not all(-len(args) <= k < len(args) for k in chosen):
         raise ValueError(f"{what}(): 'argnums' is {argnums!r}, but there are {len(args)} arguments")
-    width = max([1, *[len(a) for a in pytree.leaf_arrays(args)]]) if per_lane else 1
+    sizes = [len(a) for a in pytree.leaf_arrays(args)] if per_lane else []
+    width = max(sizes, default=1)
     for k in chosen:
         values[k] = pytree.map_tree(lambda v: _even(v, width), detach(args[k]))
         _check(values[k], f"{what}(): argument {k}", per_lane)
@@ -137,11 +138,11 @@ def _called(
         # Of the result, copies: variables at which traversals begin or end.
         y = pytree.map_tree(lambda v: _even(v, 1, copied=True), f(*values, **kwargs))
     _check(y, f"{what}(): the result", per_lane)
-    sizes = {len(a) for a in pytree.leaf_arrays(y) if a._var is not None}
-    if per_lane and sizes - {width}:
+    others = {len(a) for a in pytree.leaf_arrays(y) if a._var is not None} - {width}
+    if per_lane and others:
         raise RuntimeError(
             f"{what}(): with 'per_lane', a result has as many lanes as the arguments, {width}, but "
-            f"there is one of {max(sizes - {width})}"
+            f"there is one of {max(others)}"
         )
     return inputs, y
 
@@ -195,7 +196,8 @@ def _table(y: Any, inputs: Any, mode: str, per_lane: bool, what: str) -> Any:
             if mode == "forward":  # components of the result by those of the argument
                 passes = [list(row) for row in zip(*passes, strict=True)]
             return _of_lanes(o, i, iter(passes))
-        flat = concat([x for leaves in passes for x in leaves])
+        parts = [x for leaves in passes for x in leaves]
+        flat = concat(parts) if parts else type(pytree.leaf_arrays(b)[0])()
         made = tensor(tensor_class(type(flat)), flat, (*shape_of(a, what), *shape_of(b, what)))
         if mode == "reverse":
             return made
