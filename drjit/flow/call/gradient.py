@@ -5,6 +5,7 @@ function, and this computation becomes a block of its own.
 from collections.abc import Callable, Iterable, Sequence, Set
 from functools import cached_property, partial
 from itertools import repeat
+from typing import Any
 
 from ...ad import capture, graph, sink
 from ...ad.algebra import RECORDED
@@ -15,7 +16,7 @@ from ...jit.ir.scope import active, stack
 from ...jit.trace import record
 from ...jit.trace.substitute import Substitution
 from ..region import recording
-from ..region.recording import Memories, Recomputation, RecordedOp, RecordedRegion, Targets, is_zero
+from ..region.recording import Recomputation, RecordedOp, RecordedRegion, Targets, is_zero
 
 
 def unrecorded(nodes: Iterable[Node]) -> list[Value]:
@@ -168,9 +169,23 @@ class RecordedCall(RecordedOp):
         wanted = self.differentiable_inputs()
         memories = self.targets.gradients(written)
         touched: set[int] = set()  # those whose gradient is not 0 everywhere
+
+        def pulled(body: RecordedRegion, seeds: list[Node], copies: Any) -> list[Node]:
+            """Propagates gradients of the results through a function."""
+            pairs, results = zip(sorted(self.outputs), seeds, strict=True), body.results
+            pairs = [(v, g) for k, g in pairs if (v := results[k].var) is not None]
+            inputs = self._inputs(body)
+            found = body.pull(pairs, inputs, memories, copies)
+            if self.free_variables:
+                count = len(inputs)
+                at = dict(zip(body.free_variables, found[count:], strict=True))
+                found[count:] = map(at.get, self.free_variables)
+            touched.update([k for k, g in enumerate(found) if not is_zero(g)])
+            pairs = zip(found, wanted, strict=True)
+            return [node.literal(v.dtype, 0) if g is None else g for g, v in pairs]
+
         outer_gradients.resume(self.free_variables)
         try:
-            pulled = partial(self._pulled, wanted, memories, touched)
             found = self._derived(given, outer_gradients, pulled)
         except BaseException:
             outer_gradients.abandon()
@@ -184,53 +199,25 @@ class RecordedCall(RecordedOp):
             found[k] = n if added is None else node.apply(op.add, added, n)
         return found + self.targets.before(memories)
 
-    def _pulled(
-        self, wanted: list[Var], memories: Memories, touched: set[int], body: RecordedRegion,
-        seeds: list[Node], copies: Substitution | None,
-    ) -> list[Node]:  # fmt: skip
-        """Propagates gradients of the results through a function; see `pull`."""
-        pairs, results = zip(sorted(self.outputs), seeds, strict=True), body.results
-        pairs = [(v, g) for k, g in pairs if (v := results[k].var) is not None]
-        inputs = self._inputs(body)
-        found = body.pull(pairs, inputs, memories, copies)
-        if self.free_variables:
-            count = len(inputs)
-            at = dict(zip(body.free_variables, found[count:], strict=True))
-            found[count:] = map(at.get, self.free_variables)
-        made = []
-        for k, (g, v) in enumerate(zip(found, wanted, strict=True)):
-            if g is None:
-                g = node.literal(v.dtype, 0)
-            elif not is_zero(g):
-                touched.add(k)
-            made.append(g)
-        return made
-
     def push(self, gradients: list[Node]) -> list[Node]:
         """Returns tangents of results and targets, given tangents of the arguments and of the
         targets' previous contents; captured variables have theirs."""
         count = len(self.variables)
         given, before = gradients[:count], gradients[count + len(self.free_variables) :]
-        memories = self.targets.tangents(before)
-        found = self._derived(given, capture.OuterGradients(), partial(self._pushed, memories))
-        return found + self.targets.after(memories)
-
-    def _pushed(
-        self,
-        memories: Memories,
-        body: RecordedRegion,
-        seeds: list[Node],
-        copies: Substitution | None,
-    ) -> list[Node]:
-        """Propagates tangents of the arguments through a function; see `push`."""
-        numbers = sorted(self.outputs)
-        pairs = zip(self._inputs(body), seeds, strict=True)
-        found = body.push(pairs, [body.results[k].var for k in numbers], memories, copies)
+        memories, numbers = self.targets.tangents(before), sorted(self.outputs)
         kinds = [
             next(b.results[k].node.dtype for b in self.bodies if b.results[k].var is not None)
             for k in numbers
         ]
-        return [g or node.literal(t, 0) for t, g in zip(kinds, found, strict=True)]
+
+        def pushed(body: RecordedRegion, seeds: list[Node], copies: Any) -> list[Node]:
+            """Propagates tangents of the arguments through a function."""
+            pairs = zip(self._inputs(body), seeds, strict=True)
+            found = body.push(pairs, [body.results[k].var for k in numbers], memories, copies)
+            return [g or node.literal(t, 0) for t, g in zip(kinds, found, strict=True)]
+
+        found = self._derived(given, capture.OuterGradients(), pushed)
+        return found + self.targets.after(memories)
 
     def _inputs(self, body: RecordedRegion) -> list[Var]:
         """Returns the variables that stand for arguments in a function."""

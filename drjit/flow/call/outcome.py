@@ -214,8 +214,16 @@ class Branch:
                     )
         if written is not None:
             outcome.argument_contents = contents_of(args.leaves)
-        if self.diverging:
-            self._add_diverging(outcome, others, contents_of)
+        for j, k in enumerate(self.diverging, 1):
+            version = self._version(k, contents_of)
+            if others:
+                try:
+                    version = version.like(others[0].versions[j], False)
+                except RuntimeError:
+                    self.diverging.remove(k)
+                    self.unmergeable.add(k)
+                    raise RecordAgain from None
+            outcome.add(version)
         return outcome
 
     def _reader(self, written: set[int] | None) -> _Reader:
@@ -238,24 +246,6 @@ class Branch:
             None if v.node.op is AFTER and (v.node.serial > first or id(a) in tables) else v
             for a, v in zip(arrays, leaf.values(arrays), strict=True)
         ]
-
-    def _add_diverging(
-        self,
-        outcome: BranchOutcome,
-        others: Sequence[BranchOutcome],
-        contents_of: _Reader,
-    ) -> None:
-        """Adds the versions of diverging arguments to an outcome."""
-        for j, k in enumerate(self.diverging, 1):
-            version = self._version(k, contents_of)
-            if others:
-                try:
-                    version = version.like(others[0].versions[j], False)
-                except RuntimeError:
-                    self.diverging.remove(k)
-                    self.unmergeable.add(k)
-                    raise RecordAgain from None
-            outcome.add(version)
 
     def _rows(self, result: Any) -> State:
         """Returns a result as a tuple with names."""

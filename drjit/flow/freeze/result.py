@@ -9,7 +9,6 @@ A description refers to values by their number in the recording, and to objects 
 
 import enum
 from collections.abc import Callable, Sequence
-from functools import partial
 from operator import setitem
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -21,7 +20,7 @@ from ...array.tree import differs, rebuilt, set_contents
 from ...jit.ir.node import LITERAL, Node, literal
 from ...jit.lazy import np
 from ...jit.run import schedule
-from ...jit.run.freeze import Literal, Recorder, Recording, Replay, ValueNumber
+from ...jit.run.freeze import Literal, Recorder, Replay, ValueNumber
 from ...jit.run.freeze_size import Ratio, RecordedShape, Size, plain
 from ...jit.tuples import NamedTuple
 from .layout import InputLayout, fields_of, kind_of, opened
@@ -335,29 +334,23 @@ def reproduce(
 def replay_writer(replay: Replay, objects: Sequence[Any]) -> Callable | None:
     """Returns a function that writes the statements for a recording and inputs with these objects,
     or None if it cannot be replayed in this way: its launches are not one, it writes to inputs, or
-    it leaves derivatives to be propagated. See `_statements`."""
+    it leaves derivatives to be propagated."""
     recording, launches = replay.recording, replay.at_once
     inside = any(objects[k].rule is not None for k in recording.outcome.waiting)
     if launches is None or recording.written or inside:
         return None
-    return partial(_statements, launches, recording, objects)
 
+    def statements(name_of: Callable[[object], str], give_up: str) -> list[str]:
+        """Returns the statements for inputs with values `v0`, `v1`, ... and objects `o0`, `o1`,
+        ...; they end with the return of a tuple with the result. `name_of` gives an object a name,
+        and the statement `give_up` ends the function if nothing was launched."""
+        lines = [f"v{number} = {name_of(constant)}" for number, constant in recording.constants]
+        lines.append(f"with {name_of(schedule.lock)}:")
+        lines += ["    " + line for line in launches.statements(name_of, give_up)]
+        steps = _Statements(name_of)
+        names = [f"o{k}" for k in range(len(objects))]
+        values = [f"v{k}" for k in range(recording.count)]
+        result = reproduce(recording.outcome, objects, names, values, steps)
+        return [*lines, *steps.lines, f"return {result},"]
 
-def _statements(
-    launches: Any,
-    recording: Recording,
-    objects: Sequence[Any],
-    name_of: Callable[[object], str],
-    give_up: str,
-) -> list[str]:
-    """Returns the statements for inputs with values `v0`, `v1`, ... and objects `o0`, `o1`, ...;
-    they end with the return of a tuple with the result. `name_of` gives an object a name, and the
-    statement `give_up` ends the function if nothing was launched."""
-    lines = [f"v{number} = {name_of(constant)}" for number, constant in recording.constants]
-    lines.append(f"with {name_of(schedule.lock)}:")
-    lines += ["    " + line for line in launches.statements(name_of, give_up)]
-    steps = _Statements(name_of)
-    names = [f"o{k}" for k in range(len(objects))]
-    values = [f"v{k}" for k in range(recording.count)]
-    result = reproduce(recording.outcome, objects, names, values, steps)
-    return [*lines, *steps.lines, f"return {result},"]
+    return statements
