@@ -12,6 +12,7 @@ from helpers import launched, named, uniform
 import drjit as dr
 from drjit import nn
 from drjit.ad.graph import Value
+from drjit.array import inline
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node, op
 from drjit.jit.trace import feature_vectors, record
@@ -845,3 +846,9 @@ def test_integer_features_in_a_loop(tier):
 def test_what_integer_features_do_not_have(call, message):
     with pytest.raises(RuntimeError, match=message):
         call(nn.CoopVec(Int(1, 2), 3))
+
+
+def test_functions_keep_their_short_way_when_operators_become_native(monkeypatch):
+    monkeypatch.setattr(inline, "_native", inline._native)
+    inline.use_native(lambda op_, cls, function: function)
+    assert nn.CoopVec in inline.RECORDERS[op.fma]
