@@ -7,6 +7,7 @@ from pathlib import Path
 
 import drjit as dr
 from drjit import nn
+from drjit.__main__ import main as run_demo
 from drjit.auto.ad import Array2f, Float, TensorXf, UInt
 from drjit.opt import Adam
 
@@ -41,6 +42,8 @@ def main() -> None:
     assert "site-packages" in Path(dr.__file__).parts, dr.__file__
     assert version("drjit-numba") == dr.__version__
     assert files("drjit").joinpath("llvm", "ad.pyi").is_file()
+    assert files("drjit_examples").joinpath("portrait.jpg").is_file()
+    assert run_demo(["demo"]) == 0
     assert not any(map(find_spec, ("pytest", "imageio", "matplotlib", "torch")))
     x = Float(1, 2, 3)
     dr.enable_grad(x)

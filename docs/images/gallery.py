@@ -16,16 +16,16 @@ TILE = 240
 # width, and the number of the picture if it is an animation.
 TILES = [
     ("path_tracing", (0.6, 0.333), 0.667, 0),
-    ("neural_shape", (0.5, 0.5), 0.96, 0),
-    ("caustic", (0.47, 0.178), 0.305, 0),
-    ("fluid", (0.76, 0.25), 0.48, 20),
-    ("gaussian_splatting", (0.25, 0.78), 0.42, 0),
-    ("cornell_box", (0.215, 0.235), 0.4, 0),
-    ("cornell_box", (0.64, 0.235), 0.4, 0),
+    ("neural_shape", (0.5, 0.52), 0.96, 0),
+    ("caustic", (0.474, 0.178), 0.29, 0),
+    ("fluid", (0.752, 0.249), 0.495, 17),
+    ("gaussian_splatting", (0.25, 0.835), 0.48, 0),
+    ("cornell_box", (0.2175, 0.272), 0.42, 0),
+    ("cornell_box", (0.656, 0.272), 0.42, 0),
     ("neural_field", (0.76, 0.24), 0.44, 0),
-    ("soft_body", (0.5, 0.79), 0.5, 0),
+    ("soft_body", (0.745, 0.82), 0.485, 0),
     ("mandelbrot", (0.5, 0.5), 1.0, 0),
-    ("sphere_tracing", (0.64, 0.25), 0.4, 0),
+    ("sphere_tracing", (0.656, 0.272), 0.42, 0),
     ("reaction_diffusion", (0.5, 0.5), 0.7, 0),
 ]
 COLUMNS = 4
@@ -52,7 +52,7 @@ def main() -> None:
         folder = Path(sys.argv[1] if len(sys.argv) > 1 else temporary)
         for k, given in enumerate(TILES):
             whole.paste(tile(*given, folder), (k % COLUMNS * TILE, k // COLUMNS * TILE))
-    whole.save(HERE / "gallery.jpg", quality=78, optimize=True)
+    whole.save(HERE / "gallery.jpg", quality=74, optimize=True)
 
 
 if __name__ == "__main__":
