@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any
 
-from ...array import leaf, signatures
+from ...array import habits, leaf, signatures
 from ...array.base import ArrayBase
 from ...array.elementwise import elementwise
 from ...array.show import common_width, inner
@@ -14,6 +14,7 @@ from ...jit.ir.node import LITERAL, ROUNDED
 from .. import conversion
 from ..conversion import is_array, label
 from ..data.reduce import axes_of, reduce_axes, sum
+from ..signature import described
 
 
 def _refuse_integers(value: Any, name: str, result: str) -> None:
@@ -27,7 +28,9 @@ def _refuse_integers(value: Any, name: str, result: str) -> None:
 
 
 @signatures.reduction
-def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+def mean(
+    value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, **unknown: Any
+) -> Any:
     """Returns the mean along axes: the sum times the reciprocal of the number of entries; see
     `reduce`. NaN if there are none.
 
@@ -38,6 +41,8 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     >>> dr.mean(Float(1, 2, 6)), dr.mean([1, 2])
     ([3], 1.5)
     """
+    if unknown:
+        raise habits.unexpected("dr.mean", unknown)
     name = "dr.mean"
     if not isinstance(value, ArrayBase):
         if isinstance(value, Iterable) and not isinstance(value, (list, tuple)):
@@ -87,6 +92,7 @@ def _scaled(total: Any, n: int) -> Any:
 
 
 @signatures.deviation
+@described
 def var(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, ddof: int = 0
 ) -> Any:
@@ -125,6 +131,7 @@ def var(
 
 
 @signatures.deviation
+@described
 def std(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, ddof: int = 0
 ) -> Any:
