@@ -80,6 +80,11 @@ _METHODS = {
     "dr.sync_thread()": "block_until_ready",
 }
 
+# Names of arguments.
+_ARGUMENTS = {
+    "axis": "dim dims axes", "keepdims": "keepdim keep_dims", "stop": "end", "num": "steps n",
+    "shape": "size", "index": "indices idx", "mode": "reduction", "dtype": "type",
+}  # fmt: skip
 
 # Functions of which others have a method.
 _SAME = (
@@ -95,7 +100,7 @@ def _inverted(table: dict[str, str]) -> dict[str, str]:
     return {name: instead for instead, names in table.items() for name in names.split()}
 
 
-FUNCTIONS, METHODS = map(_inverted, (_FUNCTIONS, _METHODS))
+FUNCTIONS, METHODS, ARGUMENTS = map(_inverted, (_FUNCTIONS, _METHODS, _ARGUMENTS))
 METHODS |= {name: FUNCTIONS.get(name, f"dr.{name}(x)") for name in _SAME.split()}
 
 
@@ -117,6 +122,25 @@ def of_array(name: str) -> str:
     """
     instead = METHODS.get(name)
     return f". Use {instead}" if instead else ""
+
+
+def of_argument(name: str) -> str:
+    """Returns what to add to the message about an argument of that name, which there is not.
+
+    >>> of_argument("dim"), of_argument("spam")
+    ('. Use axis', '')
+    """
+    instead = ARGUMENTS.get(name)
+    return f". Use {instead}" if instead else ""
+
+
+def unexpected(function: str, names: Any) -> TypeError:
+    """Returns the error to raise for arguments that a function does not have."""
+    name = next(iter(names))
+    return TypeError(
+        f"{function}(): incompatible function arguments (got an unexpected keyword argument "
+        f"'{name}'{of_argument(name)})"
+    )
 
 
 @frames.guard_members

@@ -7,6 +7,8 @@ from functools import wraps
 from operator import attrgetter
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+from ..array import habits
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -25,6 +27,8 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
             if trace is None or trace.tb_next is not None:  # raised within the function
                 raise
             name, _, text = str(problem).partition("() ")
+            if "unexpected keyword argument" in text:
+                text += habits.of_argument(text.split("'")[1])
         raise TypeError(f"dr.{name}(): incompatible function arguments ({text})")
 
     return call

@@ -113,7 +113,7 @@ def guarded(code: CodeType) -> CodeType:
     end = len(instructions) // _WORD
     body = bytearray(handler.instructions)
     body[handler.load + 1] = constant
-    table = [(*covered, depth) for *covered, depth in _open_ranges(code, end)]
+    table = list(_open_ranges(code, end))
     table += [(s + end, n, target + end, depth) for s, n, target, depth in handler.table]
     whole = sorted([*_entries(code.co_exceptiontable), *table])
     return code.replace(

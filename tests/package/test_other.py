@@ -52,7 +52,8 @@ def wheels(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheels")
     own = {
         str(path.relative_to(PACKAGE.parent)): path.read_text("utf-8")
-        for path in PACKAGE.rglob("*.py")
+        for package in (PACKAGE, PACKAGE.parent / "drjit_examples")
+        for path in package.rglob("*.py")
     }
     return {
         "drjit": wheel(folder, "drjit", "1.5.0", OTHER),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...array.kinds import Convertible, Sizes
     from ...array.promotion import PyTree
     from ...array.signatures import FlatT
-
+from ..signature import described
 
 Fill = Callable[[Any, Any, int | None, str], Any]
 """Creates an array of a one-dimensional class from a value and a size; for Python types, and with
@@ -378,6 +378,7 @@ def _progression(dtype: Any, cls: Any, start: Any, step: Any, count: int) -> Any
     return result if target is dtype else tensor(dtype, result, (count,))
 
 
+@described
 def linspace(
     dtype: "type[FlatT]", start: float, stop: float, num: int, endpoint: bool = True
 ) -> "FlatT":

@@ -13,7 +13,7 @@ from functools import reduce as fold
 from math import prod as product
 from typing import Any
 
-from ...array import leaf, leaf_access, signatures
+from ...array import habits, leaf, leaf_access, signatures
 from ...array.base import ArrayBase, IncompatibleError, KernelValue
 from ...array.elementwise import elementwise
 from ...array.show import common_width, inner
@@ -25,6 +25,7 @@ from ...jit.lazy import np
 from ...jit.tuples import NamedTuple
 from .. import conversion
 from ..conversion import UserCall, is_array, label, nested, spread, tensor
+from ..signature import described
 from .memory import REDUCTIONS
 
 
@@ -315,46 +316,62 @@ def reduce(
 
 
 @signatures.reduction
-def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+def sum(
+    value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, **unknown: Any
+) -> Any:
     """Returns the sum along axes; see `reduce`.
 
     >>> from drjit.llvm import Array2f
     >>> dr.sum(Array2f([1, 2], [3, 4])), dr.sum(Array2f([1, 2], [3, 4]), axis=None), dr.sum([1, 2])
     ([4, 6], [10], 3)
     """
+    if unknown:
+        raise habits.unexpected("dr.sum", unknown)
     return reduce_axes("add", value, axis, mode, keepdims, "dr.sum")
 
 
 @signatures.reduction
-def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+def prod(
+    value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, **unknown: Any
+) -> Any:
     """Returns the product along axes; see `reduce`.
 
     >>> from drjit.llvm import Float
     >>> dr.prod(Float(1, 2, 3, 4))
     [24]
     """
+    if unknown:
+        raise habits.unexpected("dr.prod", unknown)
     return reduce_axes("mul", value, axis, mode, keepdims, "dr.prod")
 
 
 @signatures.reduction
-def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+def min(
+    value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, **unknown: Any
+) -> Any:
     """Returns the minimum along axes; see `reduce`.
 
     >>> from drjit.llvm import Float
     >>> dr.min(Float(3, 1, 2))
     [1]
     """
+    if unknown:
+        raise habits.unexpected("dr.min", unknown)
     return reduce_axes("min", value, axis, mode, keepdims, "dr.min")
 
 
 @signatures.reduction
-def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+def max(
+    value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, **unknown: Any
+) -> Any:
     """Returns the maximum along axes; see `reduce`.
 
     >>> from drjit.llvm import Float
     >>> dr.max(Float(3, 1, 2))
     [3]
     """
+    if unknown:
+        raise habits.unexpected("dr.max", unknown)
     return reduce_axes("max", value, axis, mode, keepdims, "dr.max")
 
 
@@ -369,7 +386,9 @@ def _refuse_integers(value: Any, name: str, result: str) -> None:
 
 
 @signatures.reduction
-def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+def mean(
+    value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, **unknown: Any
+) -> Any:
     """Returns the mean along axes: the sum times the reciprocal of the number of entries; see
     `reduce`. NaN if there are none.
 
@@ -380,6 +399,8 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     >>> dr.mean(Float(1, 2, 6)), dr.mean([1, 2])
     ([3], 1.5)
     """
+    if unknown:
+        raise habits.unexpected("dr.mean", unknown)
     name = "dr.mean"
     if not isinstance(value, ArrayBase):
         if isinstance(value, Iterable) and not isinstance(value, (list, tuple)):
@@ -429,6 +450,7 @@ def _scaled(total: Any, n: int) -> Any:
 
 
 @signatures.deviation
+@described
 def var(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, ddof: int = 0
 ) -> Any:
@@ -467,6 +489,7 @@ def var(
 
 
 @signatures.deviation
+@described
 def std(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, ddof: int = 0
 ) -> Any:
@@ -491,47 +514,55 @@ def _logical(key: str, value: Any, axis: Any, keepdims: bool, name: str) -> Any:
 
 
 @signatures.logical
-def all(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
+def all(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> Any:
     """Returns whether all entries along axes are true; see `reduce`.
 
     >>> from drjit.llvm import Bool
     >>> dr.all(Bool(True, False)), dr.all([True, True])
     ([False], True)
     """
+    if unknown:
+        raise habits.unexpected("dr.all", unknown)
     return _logical("and", value, axis, keepdims, "dr.all")
 
 
 @signatures.logical
-def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
+def any(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> Any:
     """Returns whether any entry along axes is true; see `reduce`.
 
     >>> from drjit.llvm import Bool
     >>> dr.any(Bool(True, False))
     [True]
     """
+    if unknown:
+        raise habits.unexpected("dr.any", unknown)
     return _logical("or", value, axis, keepdims, "dr.any")
 
 
 @signatures.logical
-def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
+def none(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> Any:
     """Returns whether no entry along axes is true; see `reduce`.
 
     >>> from drjit.llvm import Bool
     >>> dr.none(Bool(True, False))
     [False]
     """
+    if unknown:
+        raise habits.unexpected("dr.none", unknown)
     found = _logical("or", value, axis, keepdims, "dr.none")
     return ~found if is_array(found) else not found
 
 
 @signatures.counted
-def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
+def count(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> Any:
     """Returns the number of true entries along axes, as an unsigned integer; see `reduce`.
 
     >>> from drjit.llvm import Bool
     >>> dr.count(Bool(True, False, True))
     [2]
     """
+    if unknown:
+        raise habits.unexpected("dr.count", unknown)
     name = "dr.count"
     if is_array(value):
         if not value._dtype.is_mask:

@@ -18,6 +18,7 @@ from ...jit.trace.access import Access
 from ...jit.tuples import NamedTuple
 from .. import conversion
 from ..conversion import T, UserCall, is_array, label, nested, spread, tensor
+from ..signature import described
 from .reduce import RULES, ReductionRule, axes_of, check_mode, combine, fold, reduction
 
 
@@ -74,6 +75,7 @@ def prefix_reduce(
     return _prefix(Scan(RULES[key], exclusive, reverse), value, axis, "dr.prefix_reduce")
 
 
+@described
 def cumsum(value: T, axis: int | Sequence[int] | None = 0, reverse: bool = False) -> T:
     """Returns cumulative sums along an axis, including the entry itself; see `prefix_reduce`.
 

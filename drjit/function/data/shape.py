@@ -17,6 +17,7 @@ from ...jit.lazy import np
 from ...jit.trace.access import Access
 from .. import conversion
 from ..conversion import T, flat_size, is_array, is_flat, label, nested, tensor
+from ..signature import described
 from .layout import ravel
 from .reorder import expand_dims, reshaped, tensor_argument
 
@@ -234,6 +235,7 @@ def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
 # Concatenation
 
 
+@described
 def concat(arr: Sequence[T], /, axis: int | None = 0) -> T:
     """Concatenates arrays along an axis; None joins their flat entries, see `ravel`.
 
@@ -400,6 +402,7 @@ def _tensors(arrays: Any, what: str) -> list[Any]:
 
 
 @signatures.stacking_along
+@described
 def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
     """Joins tensors of the same shape along a new axis. Other arrays are first converted to
     tensors.
