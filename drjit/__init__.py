@@ -16,9 +16,9 @@ from .jit.run import modules as _modules
 
 _modules.install()  # before what may come from there
 
-from . import _other
+from ._other import warn as _warn_of_other
 
-_other.warn()
+_warn_of_other()
 
 from . import auto, cuda, llvm, scalar
 from ._names import MODULES as _MODULES

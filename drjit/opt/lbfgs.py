@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ..array.base import ArrayBase, type_label
 from ..array.pytree import leaf_arrays
@@ -16,7 +16,7 @@ from ..function.data.reduce import sum as total
 from ..function.math.arithmetic import abs, fma, maximum, minimum, select
 from ..jit.ir import dtype as dt
 from ..jit.tuples import NamedTuple
-from .optimizer import Optimizer, blank, entries, option, tracked
+from .optimizer import Optimizer, blank, entries, tracked
 
 _DECREASE, _CURVATURE = 1e-4, 0.9
 _TRIALS = 12
@@ -67,6 +67,12 @@ class LBFGS(Optimizer[tuple[int, tuple, tuple]]):
     >>> loss < 1e-6, dr.allclose(opt["x"], 1, atol=1e-3)
     (True, [True])
     """
+
+    _settings: ClassVar = (
+        ",\n  max_iter = {0.max_iter},\n  history_size = {0.history_size},"
+        "\n  tolerance_grad = {0.tolerance_grad:g},\n  tolerance_change = {0.tolerance_change:g},"
+        "\n  line_search = {0.line_search!r}"
+    )
 
     def __init__(
         self,
@@ -212,14 +218,6 @@ class LBFGS(Optimizer[tuple[int, tuple, tuple]]):
         for (s, y), (rho, alpha) in zip(reversed(pairs), reversed(factors), strict=True):
             q = _plus(q, alpha - rho * _dot(y, q), s)
         return [-x for x in q]
-
-    def _options(self) -> str:
-        return (
-            f",\n  max_iter = {self.max_iter},\n  history_size = {self.history_size},"
-            f"\n  tolerance_grad = {option(self.tolerance_grad)},"
-            f"\n  tolerance_change = {option(self.tolerance_change)},"
-            f"\n  line_search = {self.line_search!r}"
-        )
 
 
 # Sums over all parameters, in at least single precision

@@ -572,11 +572,6 @@ class Optimizer(MutableMapping[str, Any], Generic[Extra]):
 # ---- Parameters: how they are created, laid out and saved
 
 
-def option(value: float) -> str:
-    """Formats a number for `repr`: 0.95, 0, 1e-08."""
-    return f"{value:g}"
-
-
 def _has_gradient(value: Any) -> bool:
     return any(a._var is not None and a._var.grad is not None for a in leaf_arrays(value))
 

@@ -160,7 +160,7 @@ FUNCTIONS = {
         for n in (
             "abs", "asinh", "atan", "cbrt", "copy", "cos", "cosh", "cumsum", "deg2rad", "erf",
             "exp", "exp2", "expm1", "max", "mean", "median", "min", "norm", "prefix_sum", "prod",
-            "rad2deg", "ravel", "rcp", "reverse", "sin", "sincos", "sincosh", "sinh", "sort", "sqr",
+            "log_softmax", "logsumexp", "rad2deg", "ravel", "rcp", "reverse", "sin", "softmax", "sincos", "sincosh", "sinh", "sort", "sqr",
             "square", "squared_norm", "std", "sum", "tan", "tanh", "var",
         )
     },
@@ -284,6 +284,12 @@ FUNCTIONS = {
         n: [one(n, m) for m in (M2, M3, M4)]
         for n in ("det", "diag", "frob", "inverse", "trace")
     },
+    "cholesky": (lambda m: dr.cholesky(m @ m.T), M3),
+    "eigh": (lambda m: dr.eigh(m + m.T), M3),
+    "svd": (lambda m: dr.svd(m)[1], M3),
+    "solve": [one("solve", M3, V), one("solve", M2, Array2f64(1, [2, -1]))],
+    "einsum": (lambda t, u: dr.einsum("ij,kj->ik", t, u), T, U),
+    "interp": (lambda x, y: dr.interp(x, [-9, -0.5, 0.5, 9], y), X, FOUR),
     # The derivative is that of the iteration: few steps show as much as many.
     "polar_decomp": [
         (lambda m, n=n: dr.polar_decomp(m, 1 + (n < 4)), matrix(type(m), n, 1))
@@ -448,7 +454,7 @@ CONSTANT = frozenset(
         "enable_grad", "enqueue", "epsilon", "expand_threshold", "export", "flag", "floor",
         "flush_kernel_cache", "flush_malloc_cache", "flush_thread", "format", "forward",
         "forward_from", "forward_to", "freeze", "full", "get_cmake_dir", "grad", "grad_enabled",
-        "graphviz", "graphviz_ad", "has_backend", "identity",
+        "graphviz", "graphviz_ad", "has_backend", "hessian", "identity", "jacobian",
         "isolate_grad", "isfinite", "isinf", "isnan", "kernel_history",
         "kernel", "kernel_history_clear", "kernel_source", "kernels", "largest", "linspace", "load",
         "log2i", "log_level", "lzcnt", "migrate", "mul_hi", "mul_wide", "none", "none_nested",
@@ -457,7 +463,7 @@ CONSTANT = frozenset(
         "scatter_inc", "set_backend", "set_expand_threshold", "set_flag", "set_grad",
         "set_grad_enabled", "set_label", "set_log_level", "set_thread_count", "shape", "sign",
         "slice_index", "smallest", "step", "suspend_grad", "sync_thread", "thread_count",
-        "traverse", "trunc", "tzcnt", "whos", "picture", "whos_ad", "width", "wrap", "wrap_ad",
+        "traverse", "trunc", "tzcnt", "unique", "whos", "picture", "whos_ad", "width", "wrap", "wrap_ad",
         "zeros", "zeros_like",
     )
 )  # fmt: skip

@@ -33,6 +33,13 @@ RESULTS = {
     "dr.CustomOpT.eval": "what a subclass returns",
     "dr.Local.__getitem__": "of the type of the entries, which reveal_type does not have here",
     "dr.Local.read": "of the type of the entries, which reveal_type does not have here",
+    "dr.eigh": "with a vector whose type depends on that of the matrix",
+    "dr.einsum": "of the type that the operands have in common",
+    "dr.hessian": "the type depends on those of the arguments and on options",
+    "dr.jacobian": "the type depends on those of the arguments and on options",
+    "dr.logsumexp": "the type depends on the axes",
+    "dr.svd": "with a vector whose type depends on that of the matrix",
+    "dr.unique": "a tuple, with some options",
     "dr.kernel_history": "dictionaries with values of several types",
     "dr.replace_shape_t": "the type depends on a shape",
     "nn.Cast.__call__": "the type depends on an attribute",
@@ -65,6 +72,10 @@ RESULTS = {
 }
 # Parameters about which no more can be said.
 PARAMETERS = {
+    "dr.interp": {"xp", "fp"},
+    "dr.logsumexp": {"value"},
+    "dr.solve": {"a"},
+    "dr.unique": {"value"},
     "dr.CallableSelfPT.__call__": {"arg0"},
     "nn.Module.__call__": {"arg"},
     "detail.FrozenFunction.call": {"tree", "names"},

@@ -99,7 +99,7 @@ def test_related_names_are_those_of_the_topic():
     def related(path):
         return [p.rpartition(".")[2] for p in details.related(entry(path))]
 
-    assert related("drjit.sum") == ["reduce", "sum_nested"]
+    assert related("drjit.sum") == ["reduce", "sum_nested", "softmax"]
     assert related("drjit.sin") == ["asin", "asinh", "sincos", "sincosh", "sinh"]
     assert related("drjit.scatter_add")[0] == "scatter_reduce"
     assert related("drjit.opt.SGD") == ["Optimizer"]

@@ -462,7 +462,7 @@ def var(
         RuntimeError: an axis is out of bounds.
 
     >>> from drjit.llvm import Float
-    >>> var(Float(1, 3)), var([1, 3], ddof=1)
+    >>> dr.var(Float(1, 3)), dr.var([1, 3], ddof=1)
     ([1], 2.0)
     """
     if not isinstance(value, ArrayBase):
@@ -496,7 +496,7 @@ def std(
     """Returns the standard deviation along axes, the square root of the variance; see `var`.
 
     >>> from drjit.llvm import Float
-    >>> std(Float(1, 3))
+    >>> dr.std(Float(1, 3))
     [1]
     """
     if is_array(value):

@@ -412,7 +412,7 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
         TypeError: an argument is not an array, or shapes differ.
 
     >>> from drjit.llvm import TensorXf
-    >>> stack([TensorXf([1, 2]), TensorXf([3, 4])], axis=1)
+    >>> dr.stack([TensorXf([1, 2]), TensorXf([3, 4])], axis=1)
     [[1, 3],
      [2, 4]]
     """

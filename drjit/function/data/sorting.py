@@ -75,7 +75,7 @@ def sort(value: T, /, axis: int = -1, descending: bool = False) -> T:
         RuntimeError: the axis is out of bounds.
 
     >>> from drjit.llvm import Float
-    >>> sort(Float(3, 1, 2))
+    >>> dr.sort(Float(3, 1, 2))
     [1, 2, 3]
     """
 
@@ -100,7 +100,7 @@ def argsort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
         RuntimeError: the axis is out of bounds.
 
     >>> from drjit.llvm import Float
-    >>> argsort(Float(3, 1, 2))
+    >>> dr.argsort(Float(3, 1, 2))
     [1, 2, 0]
     """
 
@@ -201,7 +201,7 @@ def argmin(value: Any, /, axis: int | None = None, keepdims: bool = False) -> An
         RuntimeError: the axis is out of bounds.
 
     >>> from drjit.llvm import Float
-    >>> argmin(Float(3, 1, 2))
+    >>> dr.argmin(Float(3, 1, 2))
     [1]
     """
     return _extreme(value, axis, keepdims, reduce.min, "dr.argmin")
@@ -213,7 +213,7 @@ def argmax(value: Any, /, axis: int | None = None, keepdims: bool = False) -> An
     """Returns the position of the largest entry along an axis; see `argmin`.
 
     >>> from drjit.llvm import Float
-    >>> argmax(Float(3, 1, 2))
+    >>> dr.argmax(Float(3, 1, 2))
     [0]
     """
     return _extreme(value, axis, keepdims, reduce.max, "dr.argmax")
