@@ -160,7 +160,8 @@ FUNCTIONS = {
         for n in (
             "abs", "asinh", "atan", "cbrt", "copy", "cos", "cosh", "cumsum", "deg2rad", "erf",
             "exp", "exp2", "expm1", "max", "mean", "median", "min", "norm", "prefix_sum", "prod",
-            "log_softmax", "logsumexp", "rad2deg", "ravel", "rcp", "reverse", "sin", "softmax", "sincos", "sincosh", "sinh", "sort", "sqr",
+            "log_softmax", "logsumexp", "rad2deg", "ravel", "rcp", "reverse", "sin", "softmax",
+            "sincos", "sincosh", "sinh", "sort", "sqr",
             "square", "squared_norm", "std", "sum", "tan", "tanh", "var",
         )
     },
@@ -463,8 +464,8 @@ CONSTANT = frozenset(
         "scatter_inc", "set_backend", "set_expand_threshold", "set_flag", "set_grad",
         "set_grad_enabled", "set_label", "set_log_level", "set_thread_count", "shape", "sign",
         "slice_index", "smallest", "step", "suspend_grad", "sync_thread", "thread_count",
-        "traverse", "trunc", "tzcnt", "unique", "whos", "picture", "whos_ad", "width", "wrap", "wrap_ad",
-        "zeros", "zeros_like",
+        "traverse", "trunc", "tzcnt", "unique", "whos", "picture", "whos_ad", "width", "wrap",
+        "wrap_ad", "zeros", "zeros_like",
     )
 )  # fmt: skip
 
