@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 DOCS = Path(__file__).parents[1]
-FOLDER = next(f for f in (DOCS.parent / "drjit_examples", DOCS.parent / "examples") if f.is_dir())
+FOLDER = DOCS.parent / "drjit_examples"
 PICTURES = DOCS / "images" / "examples"
 FORMATS = ("jpg", "png", "gif", "webp")
 OTHERS = {"__init__", "common"}
@@ -54,8 +54,7 @@ def picture(name: str) -> Path | None:
 
 def examples() -> list[Example]:
     """Returns all examples, in the order in which they are listed elsewhere."""
-    module = FOLDER / "__init__.py"
-    seconds = runpy.run_path(str(module))["SECONDS"] if module.exists() else {}
+    seconds = runpy.run_path(str(FOLDER / "__init__.py"))["SECONDS"]
     files = {file.stem: file for file in sorted(FOLDER.glob("*.py")) if file.stem not in OTHERS}
     names = [n for n in seconds if n in files]
     found = []
@@ -132,8 +131,6 @@ def page(example: Example) -> str:
     for text in example.paragraphs[1:]:
         lines += paragraph(text)
     command = f"python -m drjit demo {example.name}"
-    if FOLDER.name == "examples":
-        command = f"python examples/{example.name}.py"
     lines += [".. rst-class:: facts", "", example.facts, ""]
     lines += [".. code-block:: sh", "", f"   {command}", ""]
     source = [f".. literalinclude:: {path}", "   :language: python"]
