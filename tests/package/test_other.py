@@ -93,7 +93,7 @@ def test_this_one_installed_over_the_other(tmp_path, wheels):
     there.install("drjit-numba")
     _, shown = there.run("-c", "import drjit; drjit.llvm.Float")
     assert shown.startswith("<string>:1: RuntimeWarning: the distribution 'drjit' (Dr.Jit itself)")
-    assert "pip uninstall drjit drjit-numba" in shown and len(shown.splitlines()) == 1
+    assert "pip uninstall drjit drjit-numba" in shown and shown.count("Warning") == 1
     report, _ = there.run("-m", "drjit", "doctor")
     assert "files of the distribution 'drjit' (Dr.Jit itself) are mixed in" in report
     assert "self test" in report
