@@ -149,6 +149,8 @@ PRINTS = """\
 import drjit as dr
 from drjit.llvm.ad import UInt
 
+pytestmark = pytest.mark.processor  # whose types messages name
+
 @dr.syntax
 def count(n):
     i = UInt(0)
