@@ -31,6 +31,7 @@ import drjit as dr
 from drjit.jit import frames
 from drjit.llvm.ad import Float, UInt
 
+pytestmark = pytest.mark.processor  # whose types messages name
 OURS = str(Path(dr.__file__).parent)
 NAMES = """
 import drjit as dr, numpy as np
@@ -148,8 +149,6 @@ def test_loops_that_end_are_not_warned_of():
 PRINTS = """\
 import drjit as dr
 from drjit.llvm.ad import UInt
-
-pytestmark = pytest.mark.processor  # whose types messages name
 
 @dr.syntax
 def count(n):
