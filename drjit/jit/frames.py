@@ -157,10 +157,10 @@ def _encoded(entry: _Entry) -> bytes:
     """Returns an entry in groups of six bits; 64 stands for more to come, 128 for the beginning."""
     data = bytearray()
     for number in entry:
-        groups = [number & 63]
-        while number := number >> 6:
-            groups.append(64 | number & 63)
-        data += bytes(groups[::-1])
+        for shift in (18, 12, 6):
+            if number >> shift:
+                data.append(64 | number >> shift & 63)
+        data.append(number & 63)
     data[0] |= 128
     return bytes(data)
 
@@ -207,13 +207,15 @@ def guard_members(cls: T) -> T:
     return cls
 
 
-def guard_module(module: Any) -> None:
-    """Guards the public functions that a module defines, and the methods of its public classes."""
+def guard_module(module: Any, functions: bool) -> None:
+    """Guards the methods of the public classes that a module defines, and its public `functions`,
+    if they are not guarded one by one."""
     for name, value in list(vars(module).items()):
         if name[:1] == "_" or getattr(value, "__module__", "") not in (module.__name__, _PACKAGE):
             continue
         if isinstance(value, FunctionType):
-            guard(value)
+            if functions:
+                guard(value)
         elif isinstance(value, type) and value not in _classes:
             guard_members(value)
 

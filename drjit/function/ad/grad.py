@@ -497,6 +497,6 @@ def _with_gradient(a: Value, b: Value) -> Value:
 
 ArrayBase.grad = property(
     frames.guard(lambda self: _gradient(self, True)),
-    set_grad,
+    frames.guard(set_grad),
     doc="The gradient; see `dr.grad` and `dr.set_grad`.",
 )

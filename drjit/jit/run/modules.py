@@ -65,8 +65,10 @@ class _Quiet(SourceFileLoader):
     def exec_module(self, module: Any) -> None:
         with collector.paused(), locks.leaf(locks.IMPORT + module.__name__):
             super().exec_module(module)
-        if module.__name__.split(".")[1] in _CALLED:
-            frames.guard_module(module)
+        package = module.__name__.split(".")[1]
+        if package in _CALLED:
+            # Functions of `function` are guarded when a program first uses one.
+            frames.guard_module(module, package != "function")
 
 
 class _Loader(_Quiet):
