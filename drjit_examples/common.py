@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 PORTRAIT = Path(__file__).parent / "portrait.jpg"
 """Grace Hopper, photographed by the U.S. Navy, in the public domain."""
@@ -117,7 +117,7 @@ def start(main: Callable[[], None]) -> None:
         sys.exit("Interrupted before there was a result.")
 
 
-def write(output: str, pixels: ArrayLike, **options: Any) -> None:
+def write(output: str, pixels: Any, **options: Any) -> None:
     """Writes a picture of shape (height, width) or (height, width, 3) with values from 0 to 1, or
     several of them as an animation."""
     import imageio.v3 as iio
