@@ -494,6 +494,7 @@ def test_work_that_would_take_long_on_numpy_waits_for_the_background(monkeypatch
     dr.eval(f(dr.opaque(Float, 2, 1 << 20)))
     ready.set()
     dr.sync_thread()
+    background.finish()  # a thread lets jobs run before it notes that it is done
     assert own.address and own.task is None
 
 
