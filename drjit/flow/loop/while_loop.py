@@ -373,16 +373,12 @@ class SymbolicLoop:
 
     def _check_end(self, finals: list[Node]) -> None:
         """Warns of a loop that does not change its condition."""
-        used = record.inputs_of(self.condition, self.nodes)
-        if not used:
+        rows = zip(self.places, self.nodes, finals, strict=True)
+        unchanged = {n: k for k, n, final in rows if (v := self.before[k]) and final is v.node}
+        used = record.inputs_of(self.condition, self.nodes) if unchanged else set()
+        if not used or not used <= unchanged.keys():
             return
-        names = []
-        for k, n, final in zip(self.places, self.nodes, finals, strict=True):
-            before = self.before[k]
-            if n in used:
-                if before is None or final is not before.node:
-                    return
-                names.append(f"'{self.state.paths[k]}'")
+        names = [f"'{self.state.paths[k]}'" for n, k in unchanged.items() if n in used]
         log.warn(
             f"{self.loop.what} never ends: the body changes none of the variables on which the "
             f"condition depends ({', '.join(names)}), so lanes that enter the loop do not leave it"
