@@ -202,7 +202,8 @@ def test_in_a_debugger(script):
 
 
 def test_in_pytest(script):
-    options = "-q", "-p", "no:cacheprovider", "-p", "no:xdist"
+    # Without the summary, which repeats the whole message where CI is set.
+    options = "-q", "-rN", "-p", "no:cacheprovider", "-p", "no:xdist"
     check_shown(shell("-m", "pytest", *options, "test_it.py", cwd=script))
     assert OURS in shell("-m", "pytest", *options, "test_it.py", cwd=script, DRJIT_TRACEBACK="full")
 
