@@ -8,7 +8,7 @@ from functools import cache
 from math import prod
 from typing import Any, TypeVar
 
-from ..array import leaf, leaf_access, show
+from ..array import leaf, leaf_access, pytree, show
 from ..array.base import ArrayBase
 from ..array.base import nested as nested
 from ..array.base import type_label as label
@@ -32,6 +32,19 @@ T = TypeVar("T", bound=Any)
 def with_dtype(cls: type, dtype: DType) -> type:
     """Returns the class of the same shape with another element type."""
     return cls if cls._dtype is dtype else related(cls, dtype=dtype)
+
+
+def in_single(f: Callable[..., Any], *args: Any) -> Any:
+    """Returns `f(*args)`. If all arrays in the arguments are of half precision, `f` gets them in
+    single precision, and its results are rounded."""
+    found = pytree.arrays(args)
+    if not found or any(a._dtype is not dt.f16 for a in found):
+        return f(*args)
+
+    def converter(dtype: DType) -> Callable[[Any], Any]:
+        return lambda v: with_dtype(type(v), dtype)(v) if is_array(v) else v
+
+    return pytree.map_tree(converter(dt.f16), f(*pytree.map_tree(converter(dt.f32), args)))
 
 
 @cache

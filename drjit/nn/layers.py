@@ -18,7 +18,7 @@ from ..jit.flags import JitFlag, flag
 from ..random import Generator
 from .coopvec import CoopVec, cast
 from .matrix import MatrixView, matvec
-from .module import Module, entry
+from .module import Module, check_sizes, entry, uninitialized
 
 T = TypeVar("T", bound=Any)
 
@@ -98,14 +98,7 @@ class Linear(Module):
     torch_names = {"weights": "weight"}  # noqa: RUF012
 
     def __init__(self, in_features: int = -1, out_features: int = -1, bias: Any = True) -> None:
-        for name, value in (("in_features", in_features), ("out_features", out_features)):
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise TypeError(f"drjit.nn.Linear(): {name} must be an int, got {value!r}")
-            if value == 0 or value < -1:
-                raise ValueError(
-                    f"drjit.nn.Linear(): {name} must be at least 1, or -1 for the size of the "
-                    f"input, got {value}"
-                )
+        check_sizes("Linear", in_features=in_features, out_features=out_features)
         self.config = (in_features, out_features, bool(bias))
         self.weights: ArrayBase | MatrixView | None = None
         self.bias: ArrayBase | MatrixView | None = None
@@ -140,10 +133,7 @@ class Linear(Module):
     def __call__(self, arg: T, /) -> T:
         weights, bias = self.weights, self.bias
         if weights is None:
-            raise RuntimeError(
-                f"drjit.nn.{type(self).__name__}: uninitialized network. Call 'net = net.alloc("
-                "<Tensor type>)' to initialize the weight storage first."
-            )
+            raise uninitialized(self)
         if not isinstance(arg, CoopVec):
             return self._with_tensor(arg, weights, bias)
         if not isinstance(weights, MatrixView):

@@ -433,11 +433,31 @@ def _tracked_like(old: Any, new: Any) -> Any:
     return new
 
 
-def entry(value: Any) -> Any:
-    """Returns a parameter that is a single number; if it was packed, it is read from the buffer."""
+def entry(value: Any, k: int = 0) -> Any:
+    """Returns a parameter that is a single number, or entry `k` of one that was packed."""
     if isinstance(value, MatrixView):
-        return gather(type(value.buffer), value.buffer, value.offset)
+        return gather(type(value.buffer), value.buffer, value.offset + k * value.stride)
     return value
+
+
+def check_sizes(layer: str, **sizes: Any) -> None:
+    """Checks the numbers of features that a layer is declared with."""
+    for name, value in sizes.items():
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"drjit.nn.{layer}(): {name} must be an int, got {value!r}")
+        if value == 0 or value < -1:
+            raise ValueError(
+                f"drjit.nn.{layer}(): {name} must be at least 1, or -1 for the size of the input, "
+                f"got {value}"
+            )
+
+
+def uninitialized(layer: Module) -> RuntimeError:
+    """Returns the error to raise for a layer without parameters."""
+    return RuntimeError(
+        f"drjit.nn.{type(layer).__name__}: uninitialized network. Call 'net = net.alloc("
+        "<Tensor type>)' to initialize the weight storage first."
+    )
 
 
 def _listed(keys: Iterable[Any]) -> str:

@@ -5,17 +5,15 @@ from typing import Any, ClassVar, Self, TypeVar
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
 from ..function.conversion import flat_class, related, with_dtype
-from ..function.data.create import ones, zeros
-from ..function.data.memory import gather
+from ..function.data.create import opaque
 from ..function.data.reduce import sum as total
-from ..function.evaluation import make_opaque
 from ..function.inspect.traits import is_float_v, is_tensor_v, shape
-from ..function.math.arithmetic import fma, rsqrt, select
+from ..function.math.arithmetic import rsqrt, select
 from ..jit.ir import dtype as dt
 from ..random import Generator, rng
 from .coopvec import CoopVec, cast
 from .matrix import MatrixView
-from .module import Module
+from .module import Module, check_sizes, entry, uninitialized
 
 T = TypeVar("T", bound=Any)
 
@@ -57,13 +55,7 @@ class LayerNorm(Module):
         elementwise_affine: bool = True,
         bias: bool = True,
     ) -> None:
-        if not isinstance(features, int) or isinstance(features, bool):
-            raise TypeError(f"drjit.nn.LayerNorm(): features must be an int, got {features!r}")
-        if features == 0 or features < -1:
-            raise ValueError(
-                "drjit.nn.LayerNorm(): features must be at least 1, or -1 for the size of the "
-                f"input, got {features}"
-            )
+        check_sizes("LayerNorm", features=features)
         affine = bool(elementwise_affine)
         self.config = (features, float(eps), affine, affine and bool(bias))
         self.weights: ArrayBase | MatrixView | None = None
@@ -83,11 +75,9 @@ class LayerNorm(Module):
             )
         made = type(self)(n, eps, affine, has_bias)
         if affine:
-            made.weights = ones(dtype, n)
-            make_opaque(made.weights)  # a literal would lead to a different kernel once trained
+            made.weights = opaque(dtype, 1, n)
         if has_bias:
-            made.bias = zeros(dtype, n)
-            make_opaque(made.bias)
+            made.bias = opaque(dtype, 0, n)
         return made, n
 
     def __call__(self, arg: T, /) -> T:
@@ -98,22 +88,21 @@ class LayerNorm(Module):
                 f"drjit.nn.{self!r}: the layer has {features} features, but the input has {n}"
             )
         if affine and self.weights is None:
-            raise RuntimeError(
-                "drjit.nn.LayerNorm: uninitialized network. Call 'net = net.alloc(<Tensor type>)' "
-                "to initialize the weight storage first."
-            )
-        x, kind = _in_single(arg)
-        if isinstance(x, CoopVec):
-            x = x - total(x) * (1 / n)
-            scale = rsqrt(fma(total(x * x), 1 / n, eps))
-        else:
-            axis = max(len(shape(x)) - 2, 0)
-            x = x - total(x, axis=axis, keepdims=True) * (1 / n)
-            scale = rsqrt(fma(total(x * x, axis=axis, keepdims=True), 1 / n, eps))
-        x = x * scale
+            raise uninitialized(self)
+        kind = arg.type if isinstance(arg, CoopVec) else type(arg)
+        x = _converted(arg, with_dtype(kind, dt.f32) if kind._dtype is dt.f16 else kind)
+
+        def mean(v: Any) -> Any:
+            if isinstance(v, CoopVec):
+                return total(v) * (1 / n)
+            return total(v, axis=max(len(shape(v)) - 2, 0), keepdims=True) * (1 / n)
+
+        x = x - mean(x)
+        x = x * rsqrt(mean(x * x) + eps)
         if self.weights is not None:
-            weights = self._vector(self.weights, x)
-            x = x * weights if self.bias is None else fma(x, weights, self._vector(self.bias, x))
+            x = x * self._vector(self.weights, x)
+        if self.bias is not None:
+            x = x + self._vector(self.bias, x)
         return _converted(x, kind)
 
     def _vector(self, parameter: Any, like: Any) -> Any:
@@ -124,12 +113,11 @@ class LayerNorm(Module):
                 "pack(net)', and tensors those from before packing"
             )
         if isinstance(parameter, MatrixView):
-            buffer = parameter.buffer
-            places = range(parameter.offset, parameter.offset + parameter.shape[0])
-            return cast(CoopVec([gather(type(buffer), buffer, k) for k in places]), like.type)
-        cls = type(like)
+            return cast(
+                CoopVec([entry(parameter, k) for k in range(parameter.shape[0])]), like.type
+            )
         column = (len(parameter), 1) if len(shape(like)) > 1 else (len(parameter),)
-        return cls(type(parameter)(parameter.array, column))
+        return type(like)(type(parameter)(parameter.array, column))
 
     def __repr__(self) -> str:
         features, eps, affine, bias = self.config
@@ -208,12 +196,6 @@ def _features(layer: Module, arg: Any) -> int:
     if not sizes:
         raise ValueError(f"drjit.nn.{layer!r}: the input is a tensor without dimensions")
     return sizes[0] if len(sizes) == 1 else sizes[-2]
-
-
-def _in_single(arg: Any) -> tuple[Any, Any]:
-    """Returns an input in at least single precision, and its type before."""
-    kind = arg.type if isinstance(arg, CoopVec) else type(arg)
-    return (_converted(arg, with_dtype(kind, dt.f32)) if kind._dtype is dt.f16 else arg), kind
 
 
 def _converted(x: Any, kind: Any) -> Any:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from functools import reduce
+from operator import add
 from typing import Any, ClassVar, Literal
 
 from ..array.base import ArrayBase, type_label
@@ -10,16 +11,16 @@ from ..array.pytree import leaf_arrays
 from ..function import evaluation
 from ..function.ad import propagate
 from ..function.ad.grad import clear_grad
-from ..function.conversion import flat_class, map_leaves
+from ..function.conversion import flat_class
 from ..function.data.reduce import max as largest
 from ..function.data.reduce import sum as total
-from ..function.math.arithmetic import abs, fma, maximum, minimum, select
+from ..function.math.arithmetic import abs, fma, maximum, minimum, select, sign
 from ..jit.ir import dtype as dt
 from ..jit.tuples import NamedTuple
 from .optimizer import Optimizer, blank, entries, tracked
 
 _DECREASE, _CURVATURE = 1e-4, 0.9
-_TRIALS = 12
+_TRIALS, _GROWTH = 12, 4.0
 
 
 class _Point(NamedTuple):
@@ -40,8 +41,8 @@ class LBFGS(Optimizer[tuple[int, tuple, tuple]]):
 
     `step` takes a function that computes the loss from the parameters in the optimizer, propagates
     gradients, and returns the loss. It makes up to `max_iter` iterations, each of which looks for a
-    place along the direction where the strong Wolfe conditions hold (algorithms 3.5 and 3.6 there,
-    with cubic interpolation), at first at `lr` times the step of Newton's method. With
+    place along the direction where the strong Wolfe conditions hold (section 3.5 there, with cubic
+    interpolation), at first at `lr` times the step of Newton's method. With
     `line_search=None`, it goes there without looking.
 
     Iterations end early if no entry of the gradient exceeds `tolerance_grad`, or if neither the
@@ -132,22 +133,19 @@ class LBFGS(Optimizer[tuple[int, tuple, tuple]]):
             if not here.size > self.tolerance_grad:
                 break
             start, direction = [*map(entries, self.values())], self._direction(here.gradients)
-            longest, slope = _largest(direction), _dot(here.gradients, direction)
-            evaluation.eval(direction, longest, slope)
-            size, here = float(longest), here._replace(t=0.0, slope=float(slope))
+            size, slope = _largest(direction), _dot(here.gradients, direction)
+            evaluation.eval(direction, size, slope)
+            here = here._replace(t=0.0, slope=float(slope))
 
             def at(t: float, start: Any = start, direction: Any = direction) -> _Point:
                 self._move(start, t, direction)
                 return self._evaluated(closure, t, direction)
 
-            if self.line_search is None:
-                found = at(rate)
-            else:
-                found = _searched(at, here, rate, self.tolerance_change / max(size, 1e-300))
-                self._move(start, found.t, direction)
+            found = at(rate) if self.line_search is None else _searched(at, here, rate)
+            self._move(start, found.t, direction)
             if found.slope - here.slope > -1e-10 * here.slope:
                 self._remember(found, here, direction)
-            distance, change = found.t * size, found.loss - here.loss
+            distance, change = found.t * float(size), found.loss - here.loss
             here = found
             if distance <= self.tolerance_change or not abs(change) > self.tolerance_change:
                 break
@@ -196,26 +194,20 @@ class LBFGS(Optimizer[tuple[int, tuple, tuple]]):
         the two-loop recursion."""
         extras = [extra for *_, extra in self.state.values()]
         known = min(self.history_size, max(count for count, *_ in extras))
-        # Pairs of steps and changes, the last one first.
-        pairs = [
-            [[h[-k] for h in kind] for kind in zip(*[e[1:] for e in extras], strict=True)]
-            for k in range(1, known + 1)
-        ]
-        q, factors = gradients, []
-        for s, y in pairs:
+        q, pairs, scale = gradients, [], None
+        for k in range(1, known + 1):  # the last step first
+            s, y = ([h[-k] for h in kind] for kind in zip(*[e[1:] for e in extras], strict=True))
             product = _dot(s, y)
+            if scale is None:
+                scale = select(product > 0, product / _dot(y, y), 1)
             rho = select(product > 0, 1 / product, 0)  # one part of the history may be reset
             alpha = rho * _dot(s, q)
             q = _plus(q, -alpha, y)
-            factors.append((rho, alpha))
-        if pairs:
-            (s, y), *_ = pairs
-            product = _dot(s, y)
-            scale = select(product > 0, product / _dot(y, y), 1)
-        else:
-            scale = minimum(1, 1 / _sum([map_leaves(g, abs) for g in gradients]))
+            pairs.append((s, y, rho, alpha))
+        if scale is None:
+            scale = minimum(1, 1 / _dot(gradients, [*map(sign, gradients)]))
         q = [x * flat_class(type(x))(scale) for x in q]
-        for (s, y), (rho, alpha) in zip(reversed(pairs), reversed(factors), strict=True):
+        for s, y, rho, alpha in reversed(pairs):
             q = _plus(q, alpha - rho * _dot(y, q), s)
         return [-x for x in q]
 
@@ -230,20 +222,13 @@ def _wide(arrays: list) -> list:
     return [flat_class(type(a), wide)(a) for a in found]
 
 
-def _sum(arrays: list) -> Any:
-    first, *rest = [total(a) for a in _wide(arrays)]
-    return sum(rest, first)
-
-
 def _dot(a: list, b: list) -> Any:
-    first, *rest = [total(x * y) for x, y in zip(_wide(a), _wide(b), strict=True)]
-    return sum(rest, first)
+    return reduce(add, [total(x * y) for x, y in zip(_wide(a), _wide(b), strict=True)])
 
 
 def _largest(arrays: list) -> Any:
     """Returns the largest absolute entry."""
-    first, *rest = [largest(abs(a)) for a in _wide(arrays)]
-    return reduce(maximum, rest, first)
+    return reduce(maximum, [largest(abs(a)) for a in _wide(arrays)])
 
 
 def _plus(a: list, factor: Any, b: list) -> list:
@@ -253,56 +238,33 @@ def _plus(a: list, factor: Any, b: list) -> list:
 # The line search
 
 
-def _searched(at: Callable[[float], _Point], start: _Point, t: float, width: float) -> _Point:
-    """Returns a place where the strong Wolfe conditions hold, or the best one found."""
-    before = start
-    for k in range(_TRIALS):
-        here = at(t)
-        if _is_high(here, start) or (k and here.loss >= before.loss):
-            return _zoomed(at, start, before, here, width)
-        if abs(here.slope) <= -_CURVATURE * start.slope:
-            return here
-        if here.slope >= 0:
-            return _zoomed(at, start, here, before, width)
-        t = min(max(_cubic_minimum(before, here), 1.1 * t), 10 * t)
-        before = here
-    return before
-
-
-def _zoomed(
-    at: Callable[[float], _Point], start: _Point, low: _Point, high: _Point, width: float
-) -> _Point:
-    """Narrows an interval that contains such places; its end `low` has the lowest loss so far."""
+def _searched(at: Callable[[float], _Point], start: _Point, t: float) -> _Point:
+    """Returns a place where the strong Wolfe conditions hold, or the best one found. There is one
+    between `low`, where the loss decreases steeply, and `high`, where it has not decreased enough
+    or increases steeply."""
+    low, high = start, None
     for _ in range(_TRIALS):
-        length = high.t - low.t
-        if abs(length) <= width:
-            break
-        ends = sorted((low.t + 0.1 * length, high.t - 0.1 * length))
-        here = at(min(max(_cubic_minimum(low, high), ends[0]), ends[1]))
-        if _is_high(here, start) or here.loss >= low.loss:
+        here = at(t)
+        if not here.loss <= start.loss + _DECREASE * t * start.slope:  # or it is not finite
             high = here
-            continue
-        if abs(here.slope) <= -_CURVATURE * start.slope:
+        elif abs(here.slope) <= -_CURVATURE * start.slope:
             return here
-        if here.slope * length >= 0:
-            high = low
-        low = here
+        elif here.slope < 0:
+            low = here
+        else:
+            high = here
+        t = _between(low, high) if high else _GROWTH * t
     return low
 
 
-def _is_high(here: _Point, start: _Point) -> bool:
-    """Returns whether the loss has not decreased enough, or is not finite."""
-    return not here.loss <= start.loss + _DECREASE * here.t * start.slope
-
-
-def _cubic_minimum(a: _Point, b: _Point) -> float:
+def _between(low: _Point, high: _Point) -> float:
     """Returns where the cubic through two points with these slopes is lowest (Nocedal and Wright,
-    equation 3.59), or the middle if there is no such place."""
-    distance = b.t - a.t
-    first = a.slope + b.slope - 3 * (b.loss - a.loss) / distance
-    square = first * first - a.slope * b.slope
-    if not 0 <= square < math.inf:
-        return a.t + 0.5 * distance
-    second = math.copysign(math.sqrt(square), distance)
-    below = b.slope - a.slope + 2 * second
-    return b.t - distance * (b.slope + second - first) / below if below else a.t + 0.5 * distance
+    equation 3.59), but not close to an end; the middle if there is no such place."""
+    length = high.t - low.t
+    first = low.slope + high.slope - 3 * (high.loss - low.loss) / length
+    square = first * first - low.slope * high.slope
+    place = 0.5
+    if 0 <= square < math.inf:
+        second = math.sqrt(square)
+        place = 1 - (high.slope + second - first) / (high.slope - low.slope + 2 * second)
+    return low.t + length * min(max(place, 0.1), 0.9)

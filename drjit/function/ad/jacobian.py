@@ -14,10 +14,9 @@ from ...array.special import from_rows
 from ...array.table import SPECS
 from ...jit.ir.scope import recording
 from ..conversion import converted, lanes, map_leaves, related, shape_of, tensor, tensor_class
-from ..data.reorder import moveaxis
+from ..data.reorder import reshaped, transpose
 from ..data.shape import concat
 from ..evaluation import eval as evaluate
-from ..math.arithmetic import select
 from .grad import clear_grad, detach, enable_grad, grad, set_grad
 from .propagate import backward, enqueue, resume_grad, resumed, suspend_grad, traverse
 
@@ -126,18 +125,14 @@ def _called(
     chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if not all(-len(args) <= k < len(args) for k in chosen):
         raise ValueError(f"{what}(): 'argnums' is {argnums!r}, but there are {len(args)} arguments")
-    sizes = [len(a) for a in pytree.leaf_arrays(args)] if per_lane else []
-    width = max(sizes, default=1)
+    width = max(map(len, pytree.leaf_arrays(args)), default=1) if per_lane else 1
     for k in chosen:
-        values[k] = pytree.map_tree(lambda v: _even(v, width), detach(args[k]))
-        _check(values[k], f"{what}(): argument {k}", per_lane)
+        values[k] = _variables(detach(args[k]), f"{what}(): argument {k}", per_lane, width)
     inputs = values[chosen[0]] if isinstance(argnums, int) else tuple([values[k] for k in chosen])
     with resumed():
         enable_grad(inputs)
     with suspend_grad(), resume_grad(inputs):
-        # Of the result, copies: variables at which traversals begin or end.
-        y = pytree.map_tree(lambda v: _even(v, 1, copied=True), f(*values, **kwargs))
-    _check(y, f"{what}(): the result", per_lane)
+        y = _variables(f(*values, **kwargs), f"{what}(): the result", per_lane)
     others = {len(a) for a in pytree.leaf_arrays(y) if a._var is not None} - {width}
     if per_lane and others:
         raise RuntimeError(
@@ -151,7 +146,9 @@ def _has_entries(value: Any) -> bool:
     return isinstance(value, ArrayBase) and value._diff and value._dtype.is_float
 
 
-def _check(tree: Any, what: str, per_lane: bool) -> None:
+def _variables(tree: Any, what: str, per_lane: bool, width: int = 1) -> Any:
+    """Returns copies of arrays, at which traversals begin or end: all components of one have as
+    many lanes as the widest, or `width`."""
     found = [a for a in pytree.arrays(tree) if _has_entries(a)]
     if not found:
         raise TypeError(
@@ -161,76 +158,83 @@ def _check(tree: Any, what: str, per_lane: bool) -> None:
     if per_lane and any(a._kind == "tensor" for a in found):
         raise TypeError(f"{what} is a tensor, which has no lanes as 'per_lane' needs them")
 
+    def copied(a: Any, size: int) -> Any:
+        value = leaf.value(leaf.resize(a, size) if len(a) == 1 else a)
+        return leaf.from_value(type(a), memory_rules.copy(value))
 
-def _even(value: Any, width: int, copied: bool = False) -> Any:
-    """Returns an array whose components all have as many lanes as the widest, or `width`."""
-    if not _has_entries(value):
-        return value
-    if value._kind != "tensor":
-        width = max([width, *[len(a) for a in pytree.leaf_arrays(value)]])
-        value = map_leaves(value, lambda a: leaf.resize(a, width) if len(a) == 1 else a)
-    if not copied:
-        return value
-    return map_leaves(value, lambda a: leaf.from_value(type(a), memory_rules.copy(leaf.value(a))))
+    def evened(value: Any) -> Any:
+        size = max([width, *map(len, pytree.leaf_arrays(value))])
+        return map_leaves(value, lambda a: copied(a, size))
+
+    return pytree.map_tree(lambda v: evened(v) if _has_entries(v) else v, tree)
+
+
+def _leaves(tree: Any) -> list[Any]:
+    return pytree.leaf_arrays([a for a in pytree.arrays(tree) if _has_entries(a)])
 
 
 def _table(y: Any, inputs: Any, mode: str, per_lane: bool, what: str) -> Any:
     """Returns the derivatives of every array of a result with respect to every one of the inputs,
     as a PyTree like the result of PyTrees like the inputs."""
-    start, end = (y, inputs) if mode == "reverse" else (inputs, y)
-    of_start, of_end = ([a for a in pytree.arrays(t) if _has_entries(a)] for t in (start, end))
-    _check_size(of_start, of_end, per_lane, what)
-    # By array where traversals end, the derivatives of its entries, for each traversal.
-    found = {
-        id(a): [
-            [list(pytree.leaf_arrays(g)) for g in t] for t in _traversals(a, of_end, mode, per_lane)
-        ]
-        for a in of_start
-    }
-    ends = {id(a): k for k, a in enumerate(of_end)}
+    outer, inner = _leaves(y), _leaves(inputs)
+    n, m = sum(map(len, outer)), sum(map(len, inner))
+    if n * m > _ENTRIES and not per_lane:
+        raise RuntimeError(
+            f"{what}(): there are {n} times {m} derivatives. If the lanes of the result depend on "
+            "the same lanes of the arguments only, pass per_lane=True"
+        )
+    found = _derivatives(outer, inner, mode, per_lane)
 
-    def block(o: Any, i: Any) -> Any:
-        a, b = (o, i) if mode == "reverse" else (i, o)
-        passes = [t[ends[id(b)]] for t in found[id(a)]]
+    def by(i: Any, o: Any) -> Any:
+        if not _has_entries(i):
+            return i
+        columns = pytree.leaf_arrays(i)
+        rows = [[found[id(a), id(b)] for b in columns] for a in pytree.leaf_arrays(o)]
         if per_lane:
-            if mode == "forward":  # components of the result by those of the argument
-                passes = [list(row) for row in zip(*passes, strict=True)]
-            return _of_lanes(o, i, iter(passes))
-        parts = [x for leaves in passes for x in leaves]
-        flat = concat(parts) if parts else type(pytree.leaf_arrays(b)[0])()
-        made = tensor(tensor_class(type(flat)), flat, (*shape_of(a, what), *shape_of(b, what)))
-        if mode == "reverse":
-            return made
-        n, m = len(shape_of(i, what)), len(shape_of(o, what))
-        return moveaxis(made, tuple(range(n)), tuple(range(m, m + n)))
+            return _of_lanes(o, i, iter(rows))
+        whole = concat([concat(row, axis=1) for row in rows])
+        return reshaped(whole, (*shape_of(o, what), *shape_of(i, what)))
 
-    def by_inputs(o: Any) -> Any:
-        if not _has_entries(o):
-            return o
-        return pytree.map_tree(lambda i: block(o, i) if _has_entries(i) else i, inputs)
+    def of(o: Any) -> Any:
+        return pytree.map_tree(lambda i: by(i, o), inputs) if _has_entries(o) else o
 
-    return pytree.map_tree(by_inputs, y)
+    return pytree.map_tree(of, y)
 
 
-def _traversals(start: Any, ends: list[Any], mode: str, per_lane: bool) -> Iterator[list[Any]]:
-    """Yields the derivatives at the arrays where traversals end, for each that begins at an
-    entry, or (`per_lane`) at all lanes of a component."""
-    direction = ADMode.Backward if mode == "reverse" else ADMode.Forward
-    for a in pytree.leaf_arrays(start):
-        n = len(a)
-        for k in range(1 if per_lane else n):
-            if a._var is not None:
-                at = None if per_lane or n == 1 else lanes(type(a), n) == k
-                with resumed():
-                    set_grad(a, type(a)(1) if at is None else select(at, type(a)(1), 0))
-                    enqueue(direction, a)
-                    traverse(direction, ADFlag.ClearVertices)
-            with resumed():
-                gradients = detach(grad(ends))
-                clear_grad(ends)
-            if not recording():
-                evaluate(gradients)  # the kernel of the next traversal is the same
-            yield gradients
+def _derivatives(outer: list[Any], inner: list[Any], mode: str, per_lane: bool) -> dict:
+    """Returns the derivatives of one-dimensional arrays by others, for each pair of their ids:
+    matrices, or (`per_lane`) arrays."""
+    reverse = mode == "reverse"
+    starts, ends = (outer, inner) if reverse else (inner, outer)
+    found = {}
+    for a in starts:
+        cls, n = type(a), len(a)
+        seeds = [1] if per_lane else [cls(lanes(cls, n) == k) for k in range(n)]
+        passes = [_traversed(a, seed, ends, reverse) for seed in seeds]
+        for b, *parts in zip(ends, *passes, strict=True):
+            if per_lane:
+                (made,) = parts
+            else:
+                flat = concat(parts) if parts else type(b)()
+                made = tensor(tensor_class(type(b)), flat, (n, len(b)))
+                made = made if reverse else transpose(made)
+            found[(id(a), id(b)) if reverse else (id(b), id(a))] = made
+    return found
+
+
+def _traversed(start: Any, seed: Any, ends: list[Any], reverse: bool) -> list[Any]:
+    """Returns the derivatives at `ends` for one at the start."""
+    direction = ADMode.Backward if reverse else ADMode.Forward
+    with resumed():
+        if start._var is not None:
+            set_grad(start, seed)
+            enqueue(direction, start)
+            traverse(direction, ADFlag.ClearVertices)
+        gradients = detach(grad(ends))
+        clear_grad(ends)
+    if not recording():
+        evaluate(gradients)  # the kernel of the next traversal is the same
+    return gradients
 
 
 def _of_lanes(o: Any, i: Any, rows: Iterator[list[Any]]) -> Any:
@@ -239,19 +243,9 @@ def _of_lanes(o: Any, i: Any, rows: Iterator[list[Any]]) -> Any:
         values = iter(next(rows))
         return converted(i, type(i), lambda *_: next(values))
     parts = [_of_lanes(c, i, rows) for c in o._components]
-    n = len(parts)
-    square = o.__meta__.kind == "vector" and i.__meta__.kind == "vector" and len(i) == n
-    if square and type_name("matrix", i._dtype, (n, n)) in SPECS and len(i.__meta__.dims) == 1:
-        return from_rows(
-            related(type(i), kind="matrix", dims=(n, n)), [p._components for p in parts]
-        )
-    return parts
-
-
-def _check_size(starts: list[Any], ends: list[Any], per_lane: bool, what: str) -> None:
-    n, m = (sum(len(x) for x in pytree.leaf_arrays(a)) for a in (starts, ends))
-    if n * m > _ENTRIES and not per_lane:
-        raise RuntimeError(
-            f"{what}(): there are {n} times {m} derivatives. If the lanes of the result depend on "
-            "the same lanes of the arguments only, pass per_lane=True"
-        )
+    n, kinds = len(parts), (o.__meta__.kind, i.__meta__.kind)
+    square = kinds == ("vector", "vector") and len(i.__meta__.dims) == 1 and len(i) == n
+    if not square or type_name("matrix", i._dtype, (n, n)) not in SPECS:
+        return parts
+    matrix = related(type(i), kind="matrix", dims=(n, n))
+    return from_rows(matrix, [row._components for row in parts])

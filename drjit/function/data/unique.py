@@ -1,20 +1,15 @@
 """The distinct entries of an array."""
 
-from functools import partial
 from typing import Any
 
-from ...array.elementwise import elementwise
 from ...jit.ir import dtype as dt
-from ...jit.ir import op
-from .. import conversion
-from ..conversion import is_array, is_flat, tensor
+from ..conversion import flat_class, is_array, is_flat, tensor, tensor_class, unexpected
 from .create import arange, zeros
 from .layout import compress
 from .memory import gather, scatter
 from .scan import cumsum
+from .shape import concat
 from .sorting import argsort
-
-select = partial(elementwise, op.select)
 
 
 def unique(
@@ -46,32 +41,27 @@ def unique(
     """
     what = "dr.unique"
     if not is_array(value) or not (value._kind == "tensor" or is_flat(type(value))):
-        raise conversion.unexpected(what, "a tensor or a one-dimensional array", value)
-    is_tensor = value._kind == "tensor"
-    flat = value._array if is_tensor else value
-    cls, index_cls, n = type(flat), conversion.flat_class(type(flat), dt.u32), len(flat)
+        raise unexpected(what, "a tensor or a one-dimensional array", value)
+    flat = value._array if value._kind == "tensor" else value
+    cls, index_cls, n = type(flat), flat_class(type(flat), dt.u32), len(flat)
+
+    def shaped(x: Any, shape: tuple[int, ...] | None = None) -> Any:
+        return x if flat is value else tensor(tensor_class(type(x)), x, shape or (len(x),))
+
     order, place = argsort(flat), arange(index_cls, n)
     entries = gather(cls, flat, order)
-    before = gather(cls, entries, select(place == 0, place, place - 1))
+    before = gather(cls, entries, place - index_cls(place > 0))
     equal = (entries == before) | ((entries != entries) & (before != before))
     first = (place == 0) | ~equal
     starts = compress(first)
-    found = [gather(cls, entries, starts)]
+    found = [shaped(gather(cls, entries, starts))]
     if return_index:
-        found.append(gather(index_cls, order, starts))
+        found.append(shaped(gather(index_cls, order, starts)))
     if return_inverse:
         inverse = zeros(index_cls, n)
         scatter(inverse, cumsum(index_cls(first)) - 1, order)
-        found.append(inverse)
+        found.append(shaped(inverse, value.shape))
     if return_counts:
-        last = max(len(starts) - 1, 0)
-        rank = arange(index_cls, len(starts))
-        following = gather(index_cls, starts, select(rank < last, rank + 1, rank))
-        found.append(select(rank < last, following, n) - starts)
-    if is_tensor:
-        shapes = [(len(x),) for x in found]
-        if return_inverse:
-            shapes[1 + return_index] = value.shape
-        of = conversion.tensor_class
-        found = [tensor(of(type(x)), x, s) for x, s in zip(found, shapes, strict=True)]
+        bounds = concat([starts, index_cls(n)])
+        found.append(shaped(bounds[1:] - bounds[:-1]))
     return tuple(found) if len(found) > 1 else found[0]

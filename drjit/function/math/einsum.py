@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import combinations
+from itertools import chain, combinations
 from math import prod
 from typing import Any, TypeAlias
 
 from ...array.base import type_label
 from ...array.promote import convert, promote
 from ...array.tensor import transposed
-from ...jit.ir import dtype as dt
 from .. import conversion
-from ..conversion import is_array, is_flat, tensor, with_dtype
+from ..conversion import flat_index, in_single, is_array, is_flat, places, take_entries, tensor
 from ..data.reduce import sum as total
 from ..data.reorder import reshaped
 from .matmul import matmul
@@ -55,24 +54,18 @@ def einsum(subscripts: str, /, *operands: Any) -> Any:
         sizes = _sizes(labels, shapes)
     except ValueError as error:
         raise ValueError(f"{WHAT}({subscripts!r}): {error}; the shapes are {shapes}") from None
-    cls = type(tensors[0])
-    if cls._dtype is dt.f16 and not _is_matrix_product(labels, result):
-        # Rounded once, at the end.
-        tensors = [with_dtype(cls, dt.f32)(t) for t in tensors]
-    factors = [_plain(t, axes, sizes) for t, axes in zip(tensors, labels, strict=True)]
-    while len(factors) > 1:
-        i, j = _smallest([axes for _, axes in factors], result, sizes)
-        b, a = factors.pop(j), factors.pop(i)
-        rest = {*result}.union(*[axes for _, axes in factors])
-        a, b = _summed(a, rest.union(b[1])), _summed(b, rest.union(a[1]))
-        factors.insert(i, _product(a, b, rest))
-    found, axes = _summed(factors[0], {*result})
-    found = transposed(found, [axes.index(x) for x in result], WHAT)
-    return found if type(found) is cls else cls(found)
+
+    def computed(*tensors: Any) -> Any:
+        return _contracted(tensors, labels, result, sizes)
+
+    if _is_matrix_product(labels, result):
+        return computed(*tensors)
+    return in_single(computed, *tensors)  # half precision is rounded once, at the end
 
 
 Labels: TypeAlias = tuple[str | int, ...]
 """Names of axes: letters, and for those that dots stand for, their places from the end."""
+Sizes: TypeAlias = dict[str | int, int]
 Factor: TypeAlias = tuple[Any, Labels]
 
 
@@ -124,8 +117,8 @@ def _term(text: str, rank: int) -> Labels:
     return (*first, *range(-others, 0), *last)
 
 
-def _sizes(labels: Sequence[Labels], shapes: Sequence[tuple[int, ...]]) -> dict[str | int, int]:
-    sizes: dict[str | int, int] = {}
+def _sizes(labels: Sequence[Labels], shapes: Sequence[tuple[int, ...]]) -> Sizes:
+    sizes: Sizes = {}
     for axes, shape in zip(labels, shapes, strict=True):
         for x, n in zip(axes, shape, strict=True):
             known = sizes.setdefault(x, n)
@@ -137,24 +130,40 @@ def _sizes(labels: Sequence[Labels], shapes: Sequence[tuple[int, ...]]) -> dict[
 
 
 def _is_matrix_product(labels: Sequence[Labels], result: Labels) -> bool:
-    a, b, *more = map(set, [*labels, ()])
-    return len(more) == 1 and bool((a & b).difference(result)) and set() < a ^ b <= {*result}
+    if len(labels) != 2:
+        return False
+    a, b = map(set, labels)
+    return bool((a & b).difference(result)) and set() < a ^ b <= {*result}
 
 
-def _plain(t: Any, axes: Labels, sizes: dict[str | int, int]) -> Factor:
+def _contracted(
+    tensors: Sequence[Any], labels: Sequence[Labels], result: Labels, sizes: Sizes
+) -> Any:
+    """Returns the sum of products, of two tensors at a time."""
+    factors = [_plain(t, axes, sizes) for t, axes in zip(tensors, labels, strict=True)]
+    while len(factors) > 1:
+        i, j = _smallest([axes for _, axes in factors], result, sizes)
+        b, a = factors.pop(j), factors.pop(i)
+        rest = {*result}.union(*[axes for _, axes in factors])
+        a, b = _summed(a, rest.union(b[1])), _summed(b, rest.union(a[1]))
+        factors.insert(i, _product(a, b, rest, sizes))
+    return _grouped(_summed(factors[0], {*result}), sizes, result)
+
+
+def _plain(t: Any, axes: Labels, sizes: Sizes) -> Factor:
     """Returns an operand without axes to broadcast, and with diagonals in place of names that occur
     twice."""
-    kept = [a for a, x in enumerate(axes) if t._shape[a] == sizes[x]]
-    t, axes = reshaped(t, [t._shape[a] for a in kept]), tuple([axes[a] for a in kept])
-    for x in {x for x in axes if axes.count(x) > 1}:
-        while axes.count(x) > 1:
-            n = sizes[x]
-            pair = [a for a, y in enumerate(axes) if y == x][:2]
-            rest = [a for a in range(len(axes)) if a not in pair]
-            t = transposed(t, [*pair, *rest], WHAT)
-            t = reshaped(t, (n * n, *t._shape[2:]))[:: n + 1]
-            axes = (x, *[axes[a] for a in rest])
-    return t, axes
+    kept = [x for x, n in zip(axes, t._shape, strict=True) if n == sizes[x]]
+    names = tuple(dict.fromkeys(kept))
+    shape = [sizes[x] for x in names]
+    if len(kept) == len(names):
+        return reshaped(t, shape), names
+
+    def index(i: Any) -> Any:
+        place = dict(zip(names, places(i, shape), strict=True))
+        return flat_index([place.get(x, 0) for x in axes], t._shape)
+
+    return tensor(type(t), take_entries(t._array, prod(shape), index, WHAT), tuple(shape)), names
 
 
 def _summed(factor: Factor, kept: set) -> Factor:
@@ -164,9 +173,7 @@ def _summed(factor: Factor, kept: set) -> Factor:
     return (total(t, axis=gone), tuple([x for x in axes if x in kept])) if gone else factor
 
 
-def _smallest(
-    factors: Sequence[Labels], result: Labels, sizes: dict[str | int, int]
-) -> tuple[int, int]:
+def _smallest(factors: Sequence[Labels], result: Labels, sizes: Sizes) -> tuple[int, int]:
     """Returns which two factors have the product with the fewest entries."""
 
     def entries(pair: tuple[int, int]) -> int:
@@ -176,34 +183,29 @@ def _smallest(
     return min(combinations(range(len(factors)), 2), key=entries)
 
 
-def _product(a: Factor, b: Factor, kept: set) -> Factor:
+def _product(a: Factor, b: Factor, kept: set, sizes: Sizes) -> Factor:
     """Returns the product of two factors, summed over common axes that are not kept."""
-    (x, of_x), (y, of_y) = a, b
-    batch = [n for n in of_x if n in of_y and n in kept]
-    inner = [n for n in of_x if n in of_y and n not in kept]
-    rows, columns = [n for n in of_x if n not in of_y], [n for n in of_y if n not in of_x]
-    if inner and (rows or columns) and x._dtype.is_float:
-        x, at = _matrices(a, batch, rows, inner)
-        y, bt = _matrices(b, batch, inner, columns)
+    of_a, of_b = a[1], b[1]
+    batch = [n for n in of_a if n in of_b and n in kept]
+    inner = [n for n in of_a if n in of_b and n not in kept]
+    rows, columns = [n for n in of_a if n not in of_b], [n for n in of_b if n not in of_a]
+    if inner and (rows or columns) and a[0]._dtype.is_float:
+        # Matrices stay transposed if they are stored like that.
+        at = bool(rows) and of_a == (*batch, *inner, *rows)
+        bt = of_b == (*batch, *columns, *inner)
+        x = _grouped(a, sizes, batch, *((inner, rows) if at else (rows, inner)))
+        y = _grouped(b, sizes, batch, *((columns, inner) if bt else (inner, columns)))
         found = matmul(x, y, at, bt)
     else:
-        x, y = _ordered(a, batch, rows, (), inner), _ordered(b, batch, (), columns, inner)
+        x = _grouped(a, sizes, batch, rows, (), inner)
+        y = _grouped(b, sizes, batch, (), columns, inner)
         found = total(x * y, axis=-1)
-    size = dict(zip(of_x + of_y, a[0]._shape + b[0]._shape, strict=True))
     axes = (*batch, *rows, *columns)
-    return reshaped(found, [size[n] for n in axes]), axes
+    return reshaped(found, [sizes[n] for n in axes]), axes
 
 
-def _ordered(factor: Factor, batch: Sequence, *groups: Sequence) -> Any:
-    """Returns a tensor whose first axes are those of the batch, followed by one for each group."""
+def _grouped(factor: Factor, sizes: Sizes, first: Sequence, *groups: Sequence) -> Any:
+    """Returns a tensor whose first axes have these names, followed by one for each group."""
     t, axes = factor
-    size = dict(zip(axes, t._shape, strict=True))
-    t = transposed(t, [axes.index(x) for x in (*batch, *[x for g in groups for x in g])], WHAT)
-    return reshaped(t, [*[size[x] for x in batch], *[prod(size[x] for x in g) for g in groups]])
-
-
-def _matrices(factor: Factor, batch: list, rows: list, columns: list) -> tuple[Any, bool]:
-    """Returns a tensor of matrices, and whether they are transposed, if it is stored like that."""
-    swapped = factor[1] == (*batch, *columns, *rows) and bool(rows)
-    groups = (columns, rows) if swapped else (rows, columns)
-    return _ordered(factor, batch, *groups), swapped
+    t = transposed(t, [axes.index(x) for x in (*first, *chain(*groups))], WHAT)
+    return reshaped(t, [*[sizes[x] for x in first], *[prod(sizes[x] for x in g) for g in groups]])

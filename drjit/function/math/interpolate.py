@@ -1,12 +1,13 @@
 """Piecewise linear functions of tabulated values."""
 
+from functools import partial
 from typing import Any
 
 from ...array.promote import promote
 from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from .. import conversion
-from ..conversion import T, converted, flat_class, is_array, is_flat, is_real, related, with_dtype
+from ..conversion import T, flat_class, in_single, is_array, is_flat, is_real, map_leaves
 from ..data.layout import binary_search
 from ..data.memory import gather
 from .arithmetic import clip, fma, minimum, select
@@ -39,29 +40,22 @@ def interp(x: T, xp: Any, fp: Any, left: float | None = None, right: float | Non
     if not arrays:
         raise TypeError(f"{what}(): one of the arguments must be an array, such as Float(0, 1)")
     flat: Any = type(promote(*[flat_class(type(a))() for a in arrays], 0.0, name=what)[0])
-    result: Any = (
-        related(type(x), namespace=flat._namespace, dtype=flat._dtype) if is_array(x) else flat
-    )
-    if flat._dtype is dt.f16:
-        wide = interp(_single(x), _single(xp), _single(fp), left, right)
-        return result(wide)
-    points, values = (_table(flat, a, name) for a, name in ((xp, "xp"), (fp, "fp")))
+    points, values = _table(flat, xp, "xp"), _table(flat, fp, "fp")
     if len(points) != len(values) or not len(points):
         raise ValueError(
             f"{what}(): 'xp' has {len(points)} entries and 'fp' {len(values)}; they must have the "
             "same number, at least one"
         )
+    cls = (
+        conversion.related(type(x), namespace=flat._namespace, dtype=flat._dtype)
+        if is_array(x)
+        else flat
+    )
 
-    def at(v: Any, cls: Any) -> Any:
-        if not is_array(v):  # an entry of an array of drjit.scalar
-            return float(np.interp(v, list(points), list(values), left, right))
-        return _between(cls(v), points, values, left, right) if len(v) else cls()
+    def computed(x: Any, points: Any, values: Any) -> Any:
+        return map_leaves(x, lambda v: _between(v, points, values, left, right))
 
-    return converted(x if is_array(x) else flat(x), result, at)
-
-
-def _single(value: Any) -> Any:
-    return with_dtype(type(value), dt.f32)(value) if is_array(value) else value
+    return in_single(computed, cls(x), points, values)
 
 
 def _table(cls: Any, given: Any, name: str) -> Any:
@@ -74,11 +68,12 @@ def _table(cls: Any, given: Any, name: str) -> Any:
 
 
 def _between(x: Any, points: Any, values: Any, left: Any, right: Any) -> Any:
+    if not is_array(x):  # an entry of an array of drjit.scalar
+        return float(np.interp(x, list(points), list(values), left, right))
+    if not len(x):
+        return x
     cls, last = type(x), len(points) - 1
-
-    def pick(source: Any, index: Any) -> Any:
-        return gather(cls, source, index)
-
+    pick = partial(gather, cls)
     above = binary_search(0, last + 1, lambda i: pick(points, i) <= x)
     low = clip(flat_class(cls, dt.i32)(above) - 1, 0, max(last - 1, 0))
     high = minimum(low + 1, last)

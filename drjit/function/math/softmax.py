@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from ...array import leaf
 from ...array.base import KernelValue
+from ...array.pytree import map_tree
 from ...array.special import is_special
-from ...jit.ir import dtype as dt
-from ..conversion import T, is_array, map_leaves, unexpected, with_dtype
+from ..conversion import T, in_single, is_array, map_leaves, unexpected
 from ..data.reduce import axes_of
 from ..data.reduce import max as largest
 from ..data.reduce import sum as total
@@ -44,10 +44,9 @@ def softmax(value: T, axis: Axes = ...) -> T:
     [[0.5], [0.5]]
     """
 
-    def weights(x: Any, top: Any, along: Any) -> Any:
-        e = _each(x, lambda v: exp(v - top))
-        scale = 1 / along(total, e)
-        return _each(e, lambda v: v * scale)
+    def weights(x: Any, top: Any, powers: Any, size: Any) -> Any:
+        scale = 1 / size
+        return map_tree(lambda v: v * scale, powers)
 
     return _relative(weights, value, axis, "dr.softmax")
 
@@ -63,9 +62,9 @@ def log_softmax(value: T, axis: Axes = ...) -> T:
     [-1000, 0]
     """
 
-    def logarithms(x: Any, top: Any, along: Any) -> Any:
-        size = log(along(total, _each(x, lambda v: exp(v - top))))
-        return _each(x, lambda v: v - top - size)
+    def logarithms(x: Any, top: Any, powers: Any, size: Any) -> Any:
+        scale = log(size)
+        return map_tree(lambda v: v - scale, x)
 
     return _relative(logarithms, value, axis, "dr.log_softmax")
 
@@ -86,56 +85,37 @@ def logsumexp(value: Any, axis: Axes = ..., keepdims: bool = False) -> Any:
      [5]]
     """
 
-    def logarithm(x: Any, top: Any, along: Any) -> Any:
-        found = top + log(along(total, _each(x, lambda v: exp(v - top))))
-        if keepdims or not is_array(x) or x._kind != "tensor":
-            return found
-        ndim = len(x._shape)
-        return squeeze(found, axes_of(axis, ndim, tuple(range(ndim)), "dr.logsumexp"))
-
-    return _relative(logarithm, value, axis, "dr.logsumexp")
+    what = "dr.logsumexp"
+    found = _relative(lambda x, top, powers, size: top + log(size), value, axis, what)
+    if keepdims or getattr(value, "_kind", "") != "tensor":
+        return found
+    return squeeze(found, axes_of(axis, value.ndim, tuple(range(value.ndim)), what))
 
 
-def _each(value: Any, f: Callable[[Any], Any]) -> Any:
-    return type(value)([f(v) for v in value]) if isinstance(value, (list, tuple)) else f(value)
+def _relative(f: Callable[..., Any], value: Any, axis: Any, what: str) -> Any:
+    """Returns `f` of the entries relative to the largest ones, of these (0 if that is not finite),
+    of exponentials of the former, and of their sums along the axes."""
+    for v in value if isinstance(value, (list, tuple)) else [value]:
+        if is_array(v):
+            fits = v._dtype.is_float and not is_special(v) and len(v.__meta__.dims) < 2
+        else:
+            fits = isinstance(v, (KernelValue, int, float)) and v is not True
+        if not fits:
+            expected = "floating point numbers in an array of at most one level, or a tensor"
+            raise unexpected(what, expected, v)
 
+    def computed(value: Any) -> Any:
+        kind = getattr(value, "_kind", "")
+        along = {"keepdims": True} if kind == "tensor" else {}
+        top = largest(value, axis, **along)
+        if kind in ("leaf", "nested") and 0 in value.shape:  # sizes 0 and 1 do not go together
+            return top if what == "dr.logsumexp" else value
+        top = _constant(select(isfinite(top), top, 0.0))
+        relative = map_tree(lambda v: v - top, value)
+        powers = map_tree(exp, relative)
+        return f(relative, top, powers, total(powers, axis, **along))
 
-def _relative(f: Callable, value: Any, axis: Any, what: str) -> Any:
-    """Returns `f(x, top, along)` for the entries, the largest ones along the axes (0 if that is not
-    finite), and the function by which `f` reduces along the axes."""
-    dtypes = _each(value, _float_type(what))
-    if dt.f16 in dtypes if isinstance(dtypes, (list, tuple)) else dtypes is dt.f16:
-        found = _relative(f, _each(value, lambda v: _converted(v, dt.f32)), axis, what)
-        return _each(found, lambda v: _converted(v, dt.f16))
-
-    def along(reduce: Callable, x: Any) -> Any:
-        return reduce(x, axis, keepdims=True) if kind == "tensor" else reduce(x, axis)
-
-    kind = getattr(value, "_kind", "")
-    top = along(largest, value)
-    if kind in ("leaf", "nested") and 0 in value.shape:  # sizes 0 and 1 do not go together
-        return top if what == "dr.logsumexp" else value
-    return f(value, _constant(select(isfinite(top), top, 0.0)), along)
-
-
-def _float_type(what: str) -> Callable[[Any], Any]:
-    """Returns the function that checks an operand and returns its element type."""
-
-    def found(value: Any) -> Any:
-        if is_array(value):
-            if value._dtype.is_float and not is_special(value) and len(value.__meta__.dims) < 2:
-                return value._dtype
-        elif isinstance(value, (KernelValue, int, float)) and value is not True:
-            return None
-        raise unexpected(
-            what, "floating point numbers in an array of at most one level, or a tensor", value
-        )
-
-    return found
-
-
-def _converted(value: Any, dtype: dt.DType) -> Any:
-    return with_dtype(type(value), dtype)(value) if is_array(value) else value
+    return in_single(computed, value)
 
 
 def _constant(value: Any) -> Any:
