@@ -7,10 +7,10 @@ from operator import add
 from typing import Any, ClassVar, Literal
 
 from ..array.base import ArrayBase, type_label
-from ..array.pytree import leaf_arrays
+from ..array.pytree import leaf_arrays, walk
 from ..function import evaluation
 from ..function.ad import propagate
-from ..function.ad.grad import clear_grad
+from ..function.ad.grad import clear_grad, detach
 from ..function.conversion import flat_class
 from ..function.data.reduce import max as largest
 from ..function.data.reduce import sum as total
@@ -25,12 +25,11 @@ _TRIALS, _GROWTH = 12, 4.0
 
 class _Point(NamedTuple):
     """A trial: how far it is along the direction, and there the loss, its slope along the
-    direction, the largest entry of the gradients, and these."""
+    direction, and the gradients."""
 
     t: float
     loss: float
     slope: float
-    size: float
     gradients: list
 
 
@@ -105,12 +104,8 @@ class LBFGS(Optimizer[tuple[int, tuple, tuple]]):
         self.state[key] = value, promoted, None, (0, none, none)
 
     def _named(self, extra: tuple[int, tuple, tuple]) -> list[tuple[str | None, Any]]:
-        count, *pairs = extra
-        names = ("displacements", "gradient_changes")
-        found = [
-            (f"{n}[{k}]", v) for n, h in zip(names, pairs, strict=True) for k, v in enumerate(h)
-        ]
-        return [("steps", count), *found]
+        names = ("steps", "displacements", "gradient_changes")
+        return [(names[int(path[1])] + path[3:], part) for path, part in walk(extra)]
 
     def step(self, closure: Callable[[], Any], /) -> float:  # type: ignore[override]
         """Moves the parameters to where the loss is smaller, and returns the loss there.
@@ -128,18 +123,26 @@ class LBFGS(Optimizer[tuple[int, tuple, tuple]]):
         rate = float(self.lr[0] if isinstance(self.lr, ArrayBase) else self.lr)
         if any(lr is not None for _, _, lr, _ in self.state.values()):
             raise RuntimeError(f"{what}: learning rates of single parameters are not supported")
-        here = self._evaluated(closure, 0.0, None)
+        loss, gradients = self._evaluated(closure)
+        here = _Point(0.0, float(loss), 0.0, gradients)
         for _ in range(self.max_iter):
-            if not here.size > self.tolerance_grad:
-                break
             start, direction = [*map(entries, self.values())], self._direction(here.gradients)
-            size, slope = _largest(direction), _dot(here.gradients, direction)
-            evaluation.eval(direction, size, slope)
+            slope, steepest, size = (
+                _dot(here.gradients, direction),
+                _largest(here.gradients),
+                _largest(direction),
+            )
+            evaluation.eval(direction, slope, steepest, size)
+            if not float(steepest) > self.tolerance_grad:
+                break
             here = here._replace(t=0.0, slope=float(slope))
 
             def at(t: float, start: Any = start, direction: Any = direction) -> _Point:
                 self._move(start, t, direction)
-                return self._evaluated(closure, t, direction)
+                loss, gradients = self._evaluated(closure)
+                slope = _dot(gradients, direction)
+                evaluation.eval(loss, gradients, slope)
+                return _Point(t, float(loss), float(slope), gradients)
 
             found = at(rate) if self.line_search is None else _searched(at, here, rate)
             self._move(start, found.t, direction)
@@ -151,8 +154,8 @@ class LBFGS(Optimizer[tuple[int, tuple, tuple]]):
                 break
         return here.loss
 
-    def _evaluated(self, closure: Callable[[], Any], t: float, direction: list | None) -> _Point:
-        """Evaluates the loss for the current parameters."""
+    def _evaluated(self, closure: Callable[[], Any]) -> tuple[Any, list]:
+        """Returns the loss for the current parameters, and the gradients."""
         what = "dr.opt.LBFGS.step()"
         values = [*self.values()]
         clear_grad(values)
@@ -167,10 +170,7 @@ class LBFGS(Optimizer[tuple[int, tuple, tuple]]):
             )
         gradients = [entries(value.grad) for value in values]
         clear_grad(values)
-        size = _largest(gradients)
-        slope = _dot(gradients, direction) if direction else size
-        evaluation.eval(found, gradients, size, slope)
-        return _Point(t, float(found[0][0]), float(slope), float(size), gradients)
+        return detach(found[0]), gradients
 
     def _move(self, start: list, t: float, direction: list) -> None:
         """Sets the parameters to those at the start plus `t` times the direction."""

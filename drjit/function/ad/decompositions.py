@@ -54,14 +54,12 @@ def _cholesky(a: Any) -> Any:
 
 def _lower(entries: Sequence[Any], n: int) -> list:
     """Returns the entries of the triangular factor."""
-    a, lower = _rows(entries, n), _rows([0 * c for c in entries], n)
-    for i in range(n):
-        for j in range(i + 1):
-            rest = a[i][j]
-            for x, y in zip(lower[i][:j], lower[j][:j], strict=True):
-                rest = fma(-x, y, rest)
-            lower[i][j] = root(rest) if i == j else divided(rest, lower[j][j])
-    return _joined(lower)
+    rows, zero = _rows(entries, n), type(entries[0])(0)
+    for k in range(n):
+        _clear_below(rows, k)
+        size = root(rows[k][k])
+        rows[k] = [zero] * k + [divided(c, size) for c in rows[k][k:]]
+    return _joined([*zip(*rows, strict=True)])
 
 
 def solve(a: Any, b: T, /) -> T:
@@ -101,9 +99,7 @@ def _eliminated(entries: Sequence[Any], n: int) -> list:
     for k in range(n):
         for i in range(k + 1, n):
             rows[k], rows[i] = _exchanged(abs(rows[i][k]) > abs(rows[k][k]), rows[k], rows[i])
-        for i in range(k + 1, n):
-            factor = divided(rows[i][k], rows[k][k])
-            rows[i] = [fma(-factor, x, y) for x, y in zip(rows[k], rows[i], strict=True)]
+        _clear_below(rows, k)
     solved: Rows = []
     for k in reversed(range(n)):
         rest = rows[k][n:]
@@ -318,13 +314,20 @@ def _refined(a: Any, u: Any, v: Any, s: list, gap: Any) -> tuple[Any, list, Any]
 # What they share
 
 
+def _clear_below(rows: Rows, k: int) -> None:
+    """Subtracts multiples of row k from those below, so that these begin with zeros."""
+    for i in range(k + 1, len(rows)):
+        factor = divided(rows[i][k], rows[k][k])
+        rows[i] = [fma(-factor, x, y) for x, y in zip(rows[k], rows[i], strict=True)]
+
+
 def _check(value: Any, what: str) -> None:
     check_matrix(value, what)
     if len(value) != len(value._components[0]._components):
         raise unexpected(what, "a square matrix", value, "got")
 
 
-def _joined(rows: Rows) -> list:
+def _joined(rows: Sequence) -> list:
     return [c for row in rows for c in row]
 
 

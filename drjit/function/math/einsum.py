@@ -94,10 +94,8 @@ def _parsed(formula: str, ranks: tuple[int, ...]) -> tuple[list[Labels], Labels]
     used = [x for axes in labels for x in axes]
     dots = sorted({x for x in used if isinstance(x, int)})
     if not arrow:
-        return labels, (
-            *dots,
-            *sorted(x for x in used if isinstance(x, str) and used.count(x) == 1),
-        )
+        once = sorted(x for x in {*used} - {*dots} if used.count(x) == 1)
+        return labels, (*dots, *once)
     named = _term(result, len(result.replace("...", "")) + len(dots) * ("..." in result))
     for x in named:
         if x not in used or named.count(x) > 1:
