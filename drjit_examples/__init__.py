@@ -10,7 +10,7 @@ SECONDS: dict[str, int] = {
     "mandelbrot": 2,
     "newton_fractal": 2,
     "sphere_tracing": 2,
-    "path_tracing": 30,
+    "path_tracing": 9,
     "cornell_box": 30,
     "caustic": 10,
     "texture_filtering": 5,

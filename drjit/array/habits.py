@@ -2,10 +2,17 @@
 message where a program uses one.
 """
 
-from typing import Any, NoReturn
+from collections.abc import Iterable
+from functools import update_wrapper
+from types import FunctionType
+from typing import Any, NoReturn, TypeVar
 
 from ..jit import frames
 from .base import ArrayBase
+
+F = TypeVar("F", bound=Any)
+
+_TAKES_KEYWORDS = 8  # in the flags of code
 
 # Names that differ, by what is to be written.
 _FUNCTIONS = {
@@ -134,13 +141,29 @@ def of_argument(name: str) -> str:
     return f". Use {instead}" if instead else ""
 
 
-def unexpected(function: str, names: Any) -> TypeError:
-    """Returns the error to raise for arguments that a function does not have."""
-    name = next(iter(names))
-    return TypeError(
-        f"{function}(): incompatible function arguments (got an unexpected keyword argument "
-        f"'{name}'{of_argument(name)})"
-    )
+def incompatible(function: str, problem: str) -> TypeError:
+    """Returns the error to raise for arguments that a function does not take, from Python's words
+    for the problem."""
+    if "unexpected keyword argument" in problem:
+        problem += of_argument(problem.split("'")[1])
+    return TypeError(f"{function}(): incompatible function arguments ({problem})")
+
+
+def unexpected(function: str, names: Iterable[str]) -> TypeError:
+    """Returns the error to raise for keyword arguments that a function does not have."""
+    return incompatible(function, f"got an unexpected keyword argument '{next(iter(names))}'")
+
+
+def hinted(function: F) -> F:
+    """Leaves `**unknown`, which is there for `unexpected` alone, out of the signature that `help`
+    and `inspect` show: they follow `__wrapped__`."""
+    code = function.__code__
+    code = code.replace(co_flags=code.co_flags & ~_TAKES_KEYWORDS)
+    shown = FunctionType(code, function.__globals__, function.__name__, function.__defaults__)
+    update_wrapper(shown, function)
+    del shown.__wrapped__
+    function.__wrapped__ = shown
+    return function
 
 
 @frames.guard_members

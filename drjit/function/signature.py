@@ -27,9 +27,7 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
             if trace is None or trace.tb_next is not None:  # raised within the function
                 raise
             name, _, text = str(problem).partition("() ")
-            if "unexpected keyword argument" in text:
-                text += habits.of_argument(text.split("'")[1])
-        raise TypeError(f"dr.{name}(): incompatible function arguments ({text})")
+        raise habits.incompatible(f"dr.{name}", text)
 
     return call
 

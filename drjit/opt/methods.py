@@ -261,6 +261,7 @@ class AdamW(Adam):
 
     >>> from drjit.opt import AdamW
     >>> opt = AdamW(lr=0.5, params={"x": Float(1)}, weight_decay=0.5)
+    >>> dr.backward(opt["x"] * 0)
     >>> opt.step()
     >>> opt["x"]
     [0.75]

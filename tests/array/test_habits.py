@@ -1,5 +1,7 @@
 """Names of NumPy and PyTorch that a program tries: the message says what to write."""
 
+import inspect
+import pydoc
 import re
 
 import numpy as np
@@ -68,3 +70,12 @@ def test_derived_classes_may_have_them():
     x = Measured(1, 3)
     assert x.mean() == 2 and x.size == 3 and {"mean", "size"} < {*dir(x)}
     assert not hasattr(Float, "mean")
+
+
+@pytest.mark.parametrize("f", [dr.sum, dr.prod, dr.min, dr.max, dr.mean, dr.all, dr.any, dr.count])
+def test_arguments_that_serve_messages_are_not_shown(f):
+    parameters = inspect.signature(f).parameters
+    assert "axis" in parameters and "unknown" not in parameters
+    assert "unknown" not in pydoc.render_doc(f)
+    with pytest.raises(TypeError, match=rf"dr\.{f.__name__}\(\): incompatible .*'dim'\. Use axis"):
+        f(Float(1), dim=0)

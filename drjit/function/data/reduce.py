@@ -316,6 +316,7 @@ def reduce(
 
 
 @signatures.reduction
+@habits.hinted
 def sum(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, **unknown: Any
 ) -> Any:
@@ -331,6 +332,7 @@ def sum(
 
 
 @signatures.reduction
+@habits.hinted
 def prod(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, **unknown: Any
 ) -> Any:
@@ -346,6 +348,7 @@ def prod(
 
 
 @signatures.reduction
+@habits.hinted
 def min(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, **unknown: Any
 ) -> Any:
@@ -361,6 +364,7 @@ def min(
 
 
 @signatures.reduction
+@habits.hinted
 def max(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, **unknown: Any
 ) -> Any:
@@ -386,6 +390,7 @@ def _refuse_integers(value: Any, name: str, result: str) -> None:
 
 
 @signatures.reduction
+@habits.hinted
 def mean(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, **unknown: Any
 ) -> Any:
@@ -514,6 +519,7 @@ def _logical(key: str, value: Any, axis: Any, keepdims: bool, name: str) -> Any:
 
 
 @signatures.logical
+@habits.hinted
 def all(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> Any:
     """Returns whether all entries along axes are true; see `reduce`.
 
@@ -527,6 +533,7 @@ def all(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> 
 
 
 @signatures.logical
+@habits.hinted
 def any(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> Any:
     """Returns whether any entry along axes is true; see `reduce`.
 
@@ -540,6 +547,7 @@ def any(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> 
 
 
 @signatures.logical
+@habits.hinted
 def none(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> Any:
     """Returns whether no entry along axes is true; see `reduce`.
 
@@ -554,6 +562,7 @@ def none(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) ->
 
 
 @signatures.counted
+@habits.hinted
 def count(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> Any:
     """Returns the number of true entries along axes, as an unsigned integer; see `reduce`.
 
