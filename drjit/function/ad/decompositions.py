@@ -277,8 +277,10 @@ def _tracked(a: Any, u: Any, s: list, v: Any) -> tuple[Any, list, Any]:
         return u, s, v
     # The difference up to which values count as equal.
     gap = maximum(abs(s[0]), abs(s[-1])) * (16 * _EPSILON[a._dtype.name])
-    refined = _refined(a, u, v, s, gap)
-    return replace_grad((u, s, v), _refined(a, *refined[::2], s, gap))
+    found = u, s, v
+    for _ in range(2):
+        found = _refined(a, found[0], found[2], s, gap)
+    return replace_grad((u, s, v), found)
 
 
 def _refined(a: Any, u: Any, v: Any, s: list, gap: Any) -> tuple[Any, list, Any]:

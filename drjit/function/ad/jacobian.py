@@ -146,6 +146,10 @@ def _has_entries(value: Any) -> bool:
     return isinstance(value, ArrayBase) and value._diff and value._dtype.is_float
 
 
+def _mapped(f: Callable[[Any], Any], tree: Any) -> Any:
+    return pytree.map_tree(lambda v: f(v) if _has_entries(v) else v, tree)
+
+
 def _variables(tree: Any, what: str, per_lane: bool, width: int = 1) -> Any:
     """Returns copies of arrays, at which traversals begin or end: all components of one have as
     many lanes as the widest, or `width`."""
@@ -158,25 +162,20 @@ def _variables(tree: Any, what: str, per_lane: bool, width: int = 1) -> Any:
     if per_lane and any(a._kind == "tensor" for a in found):
         raise TypeError(f"{what} is a tensor, which has no lanes as 'per_lane' needs them")
 
-    def copied(a: Any, size: int) -> Any:
-        value = leaf.value(leaf.resize(a, size) if len(a) == 1 else a)
-        return leaf.from_value(type(a), memory_rules.copy(value))
-
-    def evened(value: Any) -> Any:
+    def copied(value: Any) -> Any:
         size = max([width, *map(len, pytree.leaf_arrays(value))])
-        return map_leaves(value, lambda a: copied(a, size))
+        even = map_leaves(value, lambda a: leaf.resize(a, size) if len(a) == 1 else a)
+        return map_leaves(
+            even, lambda a: leaf.from_value(type(a), memory_rules.copy(leaf.value(a)))
+        )
 
-    return pytree.map_tree(lambda v: evened(v) if _has_entries(v) else v, tree)
-
-
-def _leaves(tree: Any) -> list[Any]:
-    return pytree.leaf_arrays([a for a in pytree.arrays(tree) if _has_entries(a)])
+    return _mapped(copied, tree)
 
 
 def _table(y: Any, inputs: Any, mode: str, per_lane: bool, what: str) -> Any:
     """Returns the derivatives of every array of a result with respect to every one of the inputs,
     as a PyTree like the result of PyTrees like the inputs."""
-    outer, inner = _leaves(y), _leaves(inputs)
+    outer, inner = (list(filter(_has_entries, pytree.leaf_arrays(t))) for t in (y, inputs))
     n, m = sum(map(len, outer)), sum(map(len, inner))
     if n * m > _ENTRIES and not per_lane:
         raise RuntimeError(
@@ -185,9 +184,7 @@ def _table(y: Any, inputs: Any, mode: str, per_lane: bool, what: str) -> Any:
         )
     found = _derivatives(outer, inner, mode, per_lane)
 
-    def by(i: Any, o: Any) -> Any:
-        if not _has_entries(i):
-            return i
+    def block(o: Any, i: Any) -> Any:
         columns = pytree.leaf_arrays(i)
         rows = [[found[id(a), id(b)] for b in columns] for a in pytree.leaf_arrays(o)]
         if per_lane:
@@ -195,10 +192,7 @@ def _table(y: Any, inputs: Any, mode: str, per_lane: bool, what: str) -> Any:
         whole = concat([concat(row, axis=1) for row in rows])
         return reshaped(whole, (*shape_of(o, what), *shape_of(i, what)))
 
-    def of(o: Any) -> Any:
-        return pytree.map_tree(lambda i: by(i, o), inputs) if _has_entries(o) else o
-
-    return pytree.map_tree(of, y)
+    return _mapped(lambda o: _mapped(lambda i: block(o, i), inputs), y)
 
 
 def _derivatives(outer: list[Any], inner: list[Any], mode: str, per_lane: bool) -> dict:

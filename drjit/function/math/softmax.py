@@ -106,7 +106,7 @@ def _relative(f: Callable[..., Any], value: Any, axis: Any, what: str) -> Any:
 
     def computed(value: Any) -> Any:
         kind = getattr(value, "_kind", "")
-        along = {"keepdims": True} if kind == "tensor" else {}
+        along: Any = {"keepdims": True} if kind == "tensor" else {}
         top = largest(value, axis, **along)
         if kind in ("leaf", "nested") and 0 in value.shape:  # sizes 0 and 1 do not go together
             return top if what == "dr.logsumexp" else value
