@@ -18,7 +18,7 @@ from ..jit.flags import JitFlag, flag
 from ..random import Generator
 from .coopvec import CoopVec, cast
 from .matrix import MatrixView, matvec
-from .module import Module, check_sizes, entry, uninitialized
+from .module import Module, check_sizes, entry, found_size, uninitialized
 
 T = TypeVar("T", bound=Any)
 
@@ -105,17 +105,7 @@ class Linear(Module):
 
     def _alloc(self, dtype: type, size: int, rng: Generator) -> tuple[Self, int]:
         declared, rows, has_bias = self.config
-        columns = size if declared == -1 else declared
-        if columns < 0:
-            raise RuntimeError(
-                f"drjit.nn.Module.alloc(): the number of input features of {self!r} is unknown. "
-                "Pass the network's as 'size'."
-            )
-        if columns == 0 or size not in (-1, columns):
-            needed = columns or "at least 1"
-            raise ValueError(
-                f"drjit.nn.Module.alloc(): {self!r} needs {needed} input features, but gets {size}"
-            )
+        columns = found_size(self, declared, size, "input features")
         if rows == -1:
             rows = columns
         made = type(self)(columns, rows, has_bias)

@@ -452,6 +452,22 @@ def check_sizes(layer: str, **sizes: Any) -> None:
             )
 
 
+def found_size(layer: Module, declared: int, size: int, what: str) -> int:
+    """Returns the number of features that a layer takes: as declared, or those that it gets."""
+    n = size if declared == -1 else declared
+    if n < 0:
+        raise RuntimeError(
+            f"drjit.nn.Module.alloc(): the number of {what} of {layer!r} is unknown. Pass the "
+            "network's as 'size'."
+        )
+    if n == 0 or size not in (-1, n):
+        needed = n or "at least 1"
+        raise ValueError(
+            f"drjit.nn.Module.alloc(): {layer!r} needs {needed} input features, but gets {size}"
+        )
+    return n
+
+
 def uninitialized(layer: Module) -> RuntimeError:
     """Returns the error to raise for a layer without parameters."""
     return RuntimeError(

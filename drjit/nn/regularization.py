@@ -8,12 +8,12 @@ from ..function.conversion import flat_class, related, with_dtype
 from ..function.data.create import opaque
 from ..function.data.reduce import sum as total
 from ..function.inspect.traits import is_float_v, is_tensor_v, shape
-from ..function.math.arithmetic import rsqrt, select
+from ..function.math.arithmetic import fma, rsqrt, select
 from ..jit.ir import dtype as dt
 from ..random import Generator, rng
 from .coopvec import CoopVec, cast
 from .matrix import MatrixView
-from .module import Module, check_sizes, entry, uninitialized
+from .module import Module, check_sizes, entry, found_size, uninitialized
 
 T = TypeVar("T", bound=Any)
 
@@ -63,16 +63,8 @@ class LayerNorm(Module):
 
     def _alloc(self, dtype: type, size: int, rng: Generator) -> tuple[Self, int]:
         features, eps, affine, has_bias = self.config
-        n = size if features == -1 else features
-        if n < 1 and affine:
-            raise RuntimeError(
-                f"drjit.nn.Module.alloc(): the number of features of {self!r} is unknown. Pass the "
-                "network's as 'size'."
-            )
-        if size not in (-1, n):
-            raise ValueError(
-                f"drjit.nn.Module.alloc(): {self!r} needs {n} input features, but gets {size}"
-            )
+        is_known = affine or size != -1
+        n = found_size(self, features, size, "features") if is_known else features
         made = type(self)(n, eps, affine, has_bias)
         if affine:
             made.weights = opaque(dtype, 1, n)
@@ -92,13 +84,11 @@ class LayerNorm(Module):
         kind = arg.type if isinstance(arg, CoopVec) else type(arg)
         x = _converted(arg, with_dtype(kind, dt.f32) if kind._dtype is dt.f16 else kind)
 
-        def mean(v: Any) -> Any:
-            if isinstance(v, CoopVec):
-                return total(v) * (1 / n)
-            return total(v, axis=max(len(shape(v)) - 2, 0), keepdims=True) * (1 / n)
-
-        x = x - mean(x)
-        x = x * rsqrt(mean(x * x) + eps)
+        axes: Any = {}
+        if not isinstance(x, CoopVec):
+            axes = {"axis": max(x.ndim - 2, 0), "keepdims": True}
+        x = x - total(x, **axes) * (1 / n)
+        x = x * rsqrt(fma(total(x * x, **axes), 1 / n, eps))
         if self.weights is not None:
             x = x * self._vector(self.weights, x)
         if self.bias is not None:

@@ -416,17 +416,10 @@ def mean(
             n *= common_width([v for e in value if is_array(e) for v in inner(e)]) or 1
         return _scaled(total, n) if is_array(total) else total / n if n else float("nan")
     _refuse_integers(value, name, "mean")
-    if value._dtype is dt.f16 and value.__meta__.is_jit:
-        return _in_single_precision(mean, value, axis, mode, keepdims)
+    if value._dtype is dt.f16 and value.__meta__.is_jit:  # sums may overflow where this does not
+        return conversion.in_single(mean, value, axis, mode, keepdims)
     total = reduce_axes("add", value, axis, mode, keepdims, name)
     return _scaled(total, _reduced_count(value, axis, name))
-
-
-def _in_single_precision(function: Callable, value: Any, *args: Any) -> Any:
-    """Applies a function to a half-precision array in single precision, because sums may overflow
-    where the result does not."""
-    found = function(conversion.with_dtype(type(value), dt.f32)(value), *args)
-    return conversion.with_dtype(type(found), dt.f16)(found)
 
 
 def _reduced_count(value: Any, axis: Any, name: str) -> int:
@@ -485,7 +478,7 @@ def var(
         return total / n if n > 0 else float("nan") if total == 0 else float("inf")
     _refuse_integers(value, "dr.var", "variance")
     if value._dtype is dt.f16 and value.__meta__.is_jit:
-        return _in_single_precision(var, value, axis, mode, keepdims, ddof)
+        return conversion.in_single(var, value, axis, mode, keepdims, ddof)
     off = value
     if 0 not in value.shape:  # what has no entries has no mean
         off = value - mean(value, axis, mode, value._kind == "tensor")
