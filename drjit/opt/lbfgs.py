@@ -127,12 +127,9 @@ class LBFGS(Optimizer[tuple[int, tuple, tuple]]):
         here = _Point(0.0, float(loss), 0.0, gradients)
         for _ in range(self.max_iter):
             start, direction = [*map(entries, self.values())], self._direction(here.gradients)
-            slope, steepest, size = (
-                _dot(here.gradients, direction),
-                _largest(here.gradients),
-                _largest(direction),
-            )
-            evaluation.eval(direction, slope, steepest, size)
+            size, steepest = _largest(direction), _largest(here.gradients)
+            slope = _dot(here.gradients, direction)
+            evaluation.eval(direction, size, steepest, slope)
             if not float(steepest) > self.tolerance_grad:
                 break
             here = here._replace(t=0.0, slope=float(slope))

@@ -190,10 +190,8 @@ def _normalized(columns: Rows, sizes: list) -> Rows:
     n, found = len(columns), []
     rest = [[float(i == j) for j in range(n)] for i in range(n)]  # the matrix of that projection
     for x, size in zip(columns, sizes, strict=True):
-        square, *other = rest[0][0], *rest[0]
-        for j in range(1, n):
-            longer = rest[j][j] > square
-            square, *other = _selected(longer, [rest[j][j], *rest[j]], [square, *other])
+        axes = [[row[j], *row] for j, row in enumerate(rest)]  # after the square of the length
+        square, *other = reduce(lambda a, b: _selected(b[0] > a[0], b, a), axes)
         # Scaled, sizes are those of 1; the squares of others are too small for single precision.
         empty = size <= 1e-18
         other = [divided(c, root(square)) for c in other]
@@ -219,9 +217,8 @@ def _swept(m: Any, symmetric: bool) -> tuple[Rows, Any]:
     kind = type(entries[0])
     state = []
     for k in range(n):
-        state += [divided(c, scale) for c in entries[k::n]] + [
-            kind(float(i == k)) for i in range(n)
-        ]
+        state += [divided(c, scale) for c in entries[k::n]]
+        state += [kind(float(i == k)) for i in range(n)]
     if is_array(entries[0]) and kind._kind == "leaf":
         _, *state = kernel_loop(
             [related(kind, dtype=dt.u32)(0), *state],

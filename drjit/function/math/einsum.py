@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, TypeAlias
 
 from ...array.base import type_label
-from ...array.promote import convert, promote
+from ...array.promote import promote
 from ...array.tensor import transposed
 from .. import conversion
 from ..conversion import flat_index, in_single, is_array, is_flat, places, take_entries, tensor
@@ -79,8 +79,7 @@ def _operands(given: tuple) -> list[Any]:
         found.append(conversion.as_tensor(x))
     if not found:
         raise ValueError(f"{WHAT}(): no operands were given")
-    cls = type(promote(*[type(x)() for x in found], name=WHAT)[0])
-    return [tensor(cls, convert(cls.Array, x._array), x._shape) for x in found]
+    return promote(*found, name=WHAT)
 
 
 @lru_cache(256)
