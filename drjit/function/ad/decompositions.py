@@ -243,8 +243,8 @@ def _sweep(state: Sequence[Any], n: int, symmetric: bool) -> list:
         t, c, s = _rotation(b - a, 2 * off)
         columns[p], columns[q] = x, y = _turned(x, y, c, s)
         if symmetric:
-            for column in columns:
-                (column[p],), (column[q],) = _turned([column[p]], [column[q]], c, s)
+            for k, column in enumerate(columns):  # the rows as well
+                column[p], column[q] = x[k], y[k]
             x[p], y[q] = fma(-t, off, a), fma(t, off, b)
             x[q] = y[p] = type(off)(0)
     return _joined(columns)
