@@ -470,7 +470,7 @@ def facts() -> Iterator[tuple[str, object]]:
     yield "multiprocessors", gpu.multiprocessors
     yield "memory", f"{total / 2**30:.1f} GiB, of which {free / 2**30:.1f} GiB are free"
     yield "driver", f"for CUDA {gpu.driver.version() // 1000}.{gpu.driver.version() % 1000 // 10}"
-    yield "images", gpu.image_kind()
+    yield "images", gpu.image_facts()
     yield "drjit", dr.__version__
     yield "Python", f"{platform.python_version()} on {platform.platform()}"
 

@@ -176,7 +176,7 @@ class Graph:
         self.call("cuGraphInstantiateWithFlags", byref(self._executable), self._graph, 0)
 
     def call(self, function: str, *arguments: Any) -> None:
-        self.driver._here(function, *arguments)
+        self.driver._call_in_context(function, *arguments)
 
     def launch(self, stream: int, update: bool = False) -> None:
         library = self.driver.library

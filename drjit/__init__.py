@@ -95,7 +95,7 @@ def _complete(kind: str) -> None:
 _table.extras.update({name: _type(name) for name in _TYPES})
 _table.importers.append(_complete)
 
-_collector.settle(_objects_before)
+_collector.hide_objects(_objects_before)
 del _objects_before
 if _collects:
     _gc.enable()

@@ -25,7 +25,7 @@ if not _other.is_intact(drjit):
 import drjit_examples as examples
 from drjit.jit import processor, substitutes
 from drjit.jit.cpu import plans, runtime, variants
-from drjit.jit.device import DeviceUnavailable, find, missing
+from drjit.jit.device import DeviceUnavailable, find, unavailable_reason
 from drjit.jit.native import objects
 from drjit.jit.run import cache
 from drjit.jit.target import packet_width
@@ -139,7 +139,7 @@ def gpu() -> str:
     """Returns the GPU on which kernels can run, or what is missing."""
     found: Any = find(drjit.JitBackend.CUDA)
     if found is None:
-        return f"not available: {missing(drjit.JitBackend.CUDA)}"
+        return f"not available: {unavailable_reason(drjit.JitBackend.CUDA)}"
     capability = ".".join(map(str, found.capability))
     version = ".".join(map(str, drjit.detail.cuda_version()))
     free, total = (n / 2**30 for n in found.driver.memory_info())

@@ -281,7 +281,7 @@ def import_tensor(tensor: object, ad: bool = False) -> Any:
     what = "drjit.detail.import_tensor()"
     where = getattr(tensor, "__dlpack_device__", None)
     if hasattr(tensor, "__cuda_array_interface__") or (where and where()[0] != _HOST):
-        found = (device := find(JitBackend.CUDA)) and device.foreign(tensor, what)
+        found = (device := find(JitBackend.CUDA)) and device.import_array(tensor, what)
         if found:
             return interop.to_tensor(table.find(f"cuda{suffix}", "leaf", found.dtype), found)
     try:

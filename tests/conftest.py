@@ -223,7 +223,7 @@ def pytest_unconfigure() -> None:
 @pytest.fixture(autouse=True)
 def _warnings_of_others_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """What one test was warned of, another is as well."""
-    monkeypatch.setattr("drjit.jit.log._told", set())
+    monkeypatch.setattr("drjit.jit.log._logged", set())
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -97,7 +97,7 @@ class Var:
 
 labels: weakref.WeakKeyDictionary[Var, str] = weakref.WeakKeyDictionary()
 """User-defined names of variables."""
-flags.in_debug_mode(Var, note_location)
+flags.on_creation_in_debug_mode(Var, note_location)
 
 
 class Inner(Var):
@@ -169,7 +169,7 @@ def append(v: Var) -> None:
         compact()
 
 
-def take_gradient(v: Var) -> access.Replacement:
+def take_gradient(v: Var) -> access.WriteTarget:
     """Takes the gradient out of a variable, with an entry for each of the variable's entries, so
     that nothing else holds its node."""
     g, v.grad = v.grad, None
@@ -177,7 +177,7 @@ def take_gradient(v: Var) -> access.Replacement:
         g = literal(v.dtype, 0, v.size)
     elif g.size != v.size:
         g = resize(g, v.size)
-    return access.Replacement(g)
+    return access.WriteTarget(g)
 
 
 def scatter_gradient(v: Var, values: list[Node], at: access.Access) -> None:
@@ -278,7 +278,7 @@ def _fill_tape() -> None:
 def _search() -> tuple[list[Var], bool]:
     """Returns the variables among the objects of the garbage collector, and whether these are all:
     those that other threads are creating at the moment need not be visited now."""
-    found = [o for o in collector.objects() if type(o) is Var]
+    found = [o for o in collector.all_objects() if type(o) is Var]
     made = [v for v in found if hasattr(v, "serial")]
     return made, len(made) == len(found)
 
@@ -300,7 +300,7 @@ def release() -> None:
         tape += reversed(kept)
 
 
-access.releases.append(release)
+access.release_hooks.append(release)
 
 
 def living() -> list[Var]:

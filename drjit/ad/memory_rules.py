@@ -15,7 +15,7 @@ from ..jit.ir.scope import ACTIVE, recording
 from ..jit.primitives import collective
 from ..jit.run import schedule
 from ..jit.trace import access
-from ..jit.trace.access import Access, Replacement
+from ..jit.trace.access import Access, WriteTarget
 from .algebra import RECORDED, keep_graph, operands
 from .graph import Value, Var, as_value, recorder
 
@@ -216,7 +216,7 @@ def gather_packet(source: Value, at: Access) -> list[Value]:
     n, count = source.node, at.packet
     if n.size == 1:
         return [gather(source, at) for _ in range(count)]
-    if not access.in_packets(n, count):
+    if not access.can_gather_packets(n, count):
         return [gather(source, one) for one in at.entries(n.size)]
     nodes = access.gather_packet(n, at)
     index, mask, _ = at.bounds(n.size)
@@ -340,16 +340,16 @@ def scatter(target: Value, value: Value, at: Access) -> Value:
     n = target.node
     if n.op is LITERAL:
         # Not evaluated with what is pending, such as the scatters of other tangents.
-        taken = Replacement(schedule.materialize(n))
+        taken = WriteTarget(schedule.materialize(n))
     else:
-        taken = Replacement(node.make(op.copy, n.dtype, n.size, (n,)))
+        taken = WriteTarget(node.make(op.copy, n.dtype, n.size, (n,)))
     after = access.scatter(taken, [value.node], at)
     return record_scatter(target, value, at, n if after is None else after)
 
 
 def record_scatter(target: Value, value: Value, at: Access, n: Node) -> Value:
     """Records the value `n` of a target after a scatter."""
-    lanes = access.writing(value.node, at)
+    lanes = access.writing_lanes(value.node, at)
     inputs = at.bounds(target.node.size)[:2]
     if at.reduce not in ("", "add"):
         inputs += (target.node, value.node, n)

@@ -81,7 +81,7 @@ def mixture(
         count = at.packet
         if weight is None or weight.dtype is not dtype or weight.op is LITERAL:
             return None
-        if count > 1 and not access.in_packets(n, count):
+        if count > 1 and not access.can_gather_packets(n, count):
             return None
         index, mask, size = at.bounds(n.size)
         if mask.op is LITERAL or size != weight.size or not size:

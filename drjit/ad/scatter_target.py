@@ -13,7 +13,7 @@ from typing import Any
 from ..jit.ir import node, op
 from ..jit.ir.node import LITERAL, Node, broadcast_size
 from ..jit.run import pending, schedule
-from ..jit.trace.access import Access, Replacement, gather, is_idle, scatter
+from ..jit.trace.access import Access, WriteTarget, gather, is_idle, scatter
 from . import graph
 from .algebra import keep_graph
 from .graph import Value, Var
@@ -189,7 +189,7 @@ def _write(memory: GradMemory, value: Node, at: Access, kind: op.Op | None = Non
     """Writes to the memory, and returns the previous values if the operation does."""
     if is_idle([value], at, memory.held[0].size):
         return node.literal(value.dtype, 0, broadcast_size((value, at.index, at.mask), at.what))
-    after = scatter(Replacement(memory.held.pop()), [value], at, kind)
+    after = scatter(WriteTarget(memory.held.pop()), [value], at, kind)
     if after is None:
         raise RuntimeError(f"{at.what}: nothing was written")
     memory.held.append(after)

@@ -142,12 +142,12 @@ def _observed(variables: list[Var], found: Iterable[list[Var]]) -> Iterator[list
             left, end = left - (end - k), k
             rest = [v for v in variables[:left] if v.rule is not None]
             for observer, watched in watching:
-                with locks.given_up():
+                with locks.released():
                     observer.complete([v for v in inputs if v in watched], rest)
         yield part[:end]
         left -= end
     for observer, watched in watching:
-        with locks.given_up():
+        with locks.released():
             observer.complete([v for v in every if v in watched], ())
 
 

@@ -14,7 +14,7 @@ from ..jit.ir import node, op
 from ..jit.ir.node import LITERAL, Node
 from ..jit.ir.scope import active
 from ..jit.trace import feature_vectors as vector
-from ..jit.trace.access import Access, Replacement
+from ..jit.trace.access import Access, WriteTarget
 from . import memory_rules
 from .algebra import RECORDED, operands
 from .graph import Value, Var, as_value, take_gradient
@@ -223,7 +223,7 @@ class _Matvec(LaneRule):
             _give(sink, 0 if sums[0][0] is matrix else 2, sums)
         # Last, so that what the layer was given is not needed for longer than that.
         if of_x is not None:
-            sink.add(1, matvec(a, matrix.turned, g), v.size)
+            sink.add(1, matvec(a, matrix.transpose, g), v.size)
 
 
 def _nonzero(g: Node) -> Node:
@@ -314,7 +314,7 @@ def add_lanes(target: Value, added: LaneSum) -> Value:
     copied = node.make(op.copy, before.dtype, before.size, (before,))
     nodes, variables = zip(*factors, strict=True)
     nodes = tuple(map(vector.dense, nodes))
-    taken = Replacement(before if before.op is LITERAL else copied)
+    taken = WriteTarget(before if before.op is LITERAL else copied)
     n = vector.add_lanes(taken, [(matrix, nodes, some)], GRADIENT)
     rule = OUTER if len(factors) == 2 else ACCUMULATE
     return _value(rule, n, (before, *nodes), (target.var, *variables), (matrix, some))

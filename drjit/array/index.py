@@ -251,7 +251,7 @@ def _set_entry(self: Any, i: int, value: Any) -> None:
     if self._var is not None or launch.on_read is not None:
         _scatter(self, leaf.literal(tensor.index_class(self._namespace, i >= 1 << 32), i), number)
         return
-    leaf_access.replace(self, access.Replacement.own, True)
+    leaf_access.replace(self, access.WriteTarget.own, True)
     owned = self._node
     schedule.complete([owned], self._device)
     launch.put(owned.dtype, owned.data, i, number)

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from ..jit import log
-from ..jit.device import Device, Foreign
+from ..jit.device import Device, ForeignArray
 from ..jit.ir import dtype as dt
 from ..jit.ir import node
 from ..jit.lazy import np
@@ -104,7 +104,7 @@ def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
         obj = obj.detach()
     there = away(cls)
     if there is not None:
-        found = there.foreign(obj, f"{type_label(cls)}()")
+        found = there.import_array(obj, f"{type_label(cls)}()")
         if found is not None:
             return _from_foreign(cls, obj, found, flip_axes)
     given = host_array(obj)
@@ -410,7 +410,7 @@ def away(value: Any) -> Device | None:
     return None if device is None or device.on_host else device
 
 
-def to_tensor(cls: Any, found: Foreign, flip_axes: bool = False) -> Any:
+def to_tensor(cls: Any, found: ForeignArray, flip_axes: bool = False) -> Any:
     """Returns a tensor with the element type of a class and the contents of an array on its
     device. Dense arrays share the memory until they are written to."""
     shape, strides = found.shape, found.strides

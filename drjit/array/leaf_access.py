@@ -79,7 +79,7 @@ def replace(array: Any, change: Callable[..., ir.Node | None], *args: Any) -> bo
     witness = weakref.ref(node)
     array._node = None
     # A frozen function repeats what it has recorded for memory of its own.
-    taken = access.Replacement(node, array._device, launch.on_read is None)
+    taken = access.WriteTarget(node, array._device, launch.on_read is None)
     del node
     after = None
     try:

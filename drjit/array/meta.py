@@ -5,7 +5,7 @@ from functools import cache
 
 from ..jit.backend import JitBackend
 from ..jit.cpu.device import CPU
-from ..jit.device import Device, announce, register
+from ..jit.device import Device, register, register_discovery
 from ..jit.enumeration import Named
 from ..jit.ir import dtype as dt
 from ..jit.ir.dtype import DType
@@ -37,7 +37,7 @@ def _cuda() -> Device:
     return discover()
 
 
-announce(JitBackend.CUDA, _cuda)
+register_discovery(JitBackend.CUDA, _cuda)
 KINDS = ("leaf", "vector", "complex", "quaternion", "matrix", "tensor")
 SPECIAL = KINDS[2:5]
 """The kinds with products of their own."""

@@ -255,7 +255,7 @@ def install(places: dict[str, int]) -> None:
     inline.use_native(made.recorder)
     substitutes.collect_variables = loader.bound("collect_variables", places["collect_variables"])
     substitutes.cut = loader.bound("cut", places["cut"])
-    flags.when_debugging(_switch)
+    flags.on_debug_switch(_switch)
 
 
 def _switch(_: bool = False) -> None:

@@ -330,4 +330,4 @@ for _name, _function in _METHODS.items():
     _function.__qualname__ = f"ArrayBase.{_name}"
     setattr(ArrayBase, _name, _function)
 ArrayBase.__hash__ = object.__hash__
-substitutes.rooms["drjit.array.native_operators"] = 1 << 12
+substitutes.modules["drjit.array.native_operators"] = 1 << 12

@@ -249,7 +249,7 @@ def missing_cuda(what: str) -> NoReturn:
     """Always raises a RuntimeError: `what`, which the user called, needs the CUDA backend."""
     if device.find(JitBackend.CUDA) is not None:
         raise RuntimeError(f"{what}: this package does not support this yet")
-    missing = device.missing(JitBackend.CUDA)
+    missing = device.unavailable_reason(JitBackend.CUDA)
     raise RuntimeError(
         f"{what}: the CUDA backend is not available: {missing} Without an NVIDIA GPU, use "
         "drjit.llvm."

@@ -122,7 +122,7 @@ class GLInterop:
         if self._level is None:
             raise RuntimeError(f"{what}: nothing is mapped; call map() first")
         gpu, graphics = self._gpu, self._graphics
-        given = gpu.foreign(arg, what)
+        given = gpu.import_array(arg, what)
         if given is None or given.strides is not None:
             where = "in C order" if given is not None else "on the GPU"
             raise TypeError(f"{what}: expected an array {where}, got {type_label(arg)}")
@@ -196,11 +196,11 @@ class green_context:
         self._before: list[int] = []
 
     def __enter__(self) -> "green_context":
-        self._before.append(self._gpu.queue.switch(self._part.stream))
+        self._before.append(self._gpu.queue.switch_stream(self._part.stream))
         return self
 
     def __exit__(self, *exc_info: object) -> bool:
-        self._gpu.queue.switch(self._before.pop())
+        self._gpu.queue.switch_stream(self._before.pop())
         return False
 
     @property

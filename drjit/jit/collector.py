@@ -1,13 +1,13 @@
 """Keeps Python's cyclic garbage collector from looking for garbage where there is none.
 
-What the package consists of stays until the process ends. A recorded body or a traversal creates
+The package's own objects live until the process ends. A recorded body or a traversal creates
 thousands of objects that stay alive until the program is evaluated and are then freed at once. A
 collection before that would scan all of them and free nothing: the collector's threshold is raised
-while tracing, and restored once memory held by arrays in reference cycles runs short.
+while tracing, and restored once arrays in reference cycles may hold too much memory.
 
 Finalizers, which are code of the program, run wherever the collector does. It is paused where they
-must not: in threads of the package, in imports, and while some tables change. The threshold is what
-pauses it, so that the program is free to disable and enable it.
+must not run: in threads of the package, in imports, and while some tables change. A pause changes
+the threshold, so that the program is free to disable and enable the collector.
 """
 
 import atexit
@@ -17,30 +17,30 @@ from _thread import get_ident
 from typing import Any
 
 FEW = 20_000  # objects of a process that has imported NumPy, but has computed nothing
-# Objects that a collection of Python 3.12 hides, since they are immortal. A program that hides some
-# itself hides at least what any process has, five thousand.
+# More than the objects that Python 3.12 hides during a collection, since they are immortal. A
+# program that hides objects hides at least the five thousand that any process has.
 _IMMORTAL = 2_000
-MOST = 10_000  # number of young objects that triggers a collection while deferred
-# Modules whose objects have their finalizers in Python, where these can be seen.
+DEFERRED_THRESHOLD = 10_000  # number of young objects that triggers a collection while deferred
+# Modules whose finalizers are written in Python, where they can be seen.
 _KNOWN = sys.stdlib_module_names - {"_dbm", "_gdbm", "_sqlite3"} | {"drjit", "llvmlite", "numpy"}
 _BINARY = (".so", ".pyd")
 _RELEASING = ("drjit.", "llvmlite.")  # whose finalizers release memory only
 PAUSED = 1 << 30  # the threshold while it is paused: never reached, and no program has it
-usual: int | None = None
-"""The threshold of the program, while ours is in force: see `defer`."""
+program_threshold: int | None = None
+"""The program's own threshold, while ours is in force: see `defer`."""
 pauses: list[Any] = []
-"""The reasons for which it is paused."""
-_before = 700  # the threshold before it was
-closed: set[int] = set()
+"""The reasons for which the collector is paused."""
+_before = 700  # the threshold before the pause
+exempt_threads: set[int] = set()
 """Threads in which `catch_up` does nothing."""
-_hides_finalizers: bool | None = None  # whether `settle` has; None if it has hidden nothing
-_later: list = []  # made after what `settle` has hidden
+_hides_finalizers: bool | None = None  # whether `hide_objects` has; None if it has hidden nothing
+_later: list = []  # created after what `hide_objects` has hidden
 
 
-def settle(before: list) -> None:
-    """Hides all objects from the collector, given those from `before` the package was imported.
-    Where there were more than a few, some may become garbage that only the collector finds; there,
-    all go to the oldest generation, which is looked at last."""
+def hide_objects(before: list) -> None:
+    """Hides all objects from the collector. `before` are those from before the package was
+    imported: if there are many, some may become garbage that only the collector finds, so all
+    objects go to the oldest generation instead, which it examines last."""
     global _hides_finalizers, _later
     if gc.get_freeze_count() > _IMMORTAL:  # by the program
         return
@@ -54,9 +54,9 @@ def settle(before: list) -> None:
 
 @atexit.register
 def _end() -> None:
-    """Hides all objects, or none, at the end of the process. There, Python has the collector look
-    at them three times, which takes as long as a small program, to find cycles whose objects have
-    something to do before they die, such as files. Without such objects, it need not look."""
+    """Hides all objects, or none, at the end of the process. Python runs the collector three times
+    then, which takes as long as a small program, to find cycles whose objects have something to do
+    before they die, such as files. Without such objects, it need not search."""
     others = [m for n, m in tuple(sys.modules.items()) if n.partition(".")[0] not in _KNOWN]
     files = [str(getattr(m, "__dict__", {}).get("__file__")) for m in others]
     binary = [name for name in files if name.endswith(_BINARY)]
@@ -67,8 +67,8 @@ def _end() -> None:
 
 
 def _some_have_finalizers(objects: list) -> bool:
-    """Returns whether some objects have a finalizer, but for those that only release memory, and
-    the standard streams, which Python sees to."""
+    """Returns whether some objects have a finalizer, except those that only release memory, and the
+    standard streams, which Python takes care of."""
     classes = {c for c in set(map(type, objects)) if hasattr(c, "__del__")}
     classes = {c for c in classes if not str(c.__module__).startswith(_RELEASING)}
     streams = [sys.__stdin__, sys.__stdout__, sys.__stderr__]
@@ -77,9 +77,9 @@ def _some_have_finalizers(objects: list) -> bool:
     return any(id(o) not in usual for o in objects if type(o) in classes)
 
 
-def objects() -> list:
-    """Returns the objects of the process; what `settle` has hidden need not be among them. What the
-    program has frozen since is, and stays frozen."""
+def all_objects() -> list:
+    """Returns the objects of the process, perhaps without those that `hide_objects` has hidden.
+    Those that the program has frozen since are among them, and stay frozen."""
     found = gc.get_objects()
     if any(o is _later for o in found):
         return found
@@ -90,13 +90,13 @@ def objects() -> list:
 
 
 def pause(reason: Any) -> None:
-    """Pauses the collector, until all reasons for that are gone. If the program disables it, that
-    counts."""
+    """Pauses the collector until all reasons for that are gone. If the program disables it
+    meanwhile, it stays disabled."""
     pauses.append(reason)
-    insist()
+    pause_again()
 
 
-def insist() -> None:
+def pause_again() -> None:
     """Pauses the collector again if the program has set a threshold meanwhile."""
     global _before
     if pauses:
@@ -106,8 +106,8 @@ def insist() -> None:
             gc.set_threshold(PAUSED, middle, old)
 
 
-def go_on(reason: Any) -> None:
-    """Takes back a reason for a pause."""
+def end_pause(reason: Any) -> None:
+    """Withdraws a reason for a pause, which ends with the last one."""
     try:  # noqa: SIM105 (where there is no memory left, `contextlib.suppress` would fail)
         pauses.remove(reason)
     except ValueError:
@@ -131,16 +131,16 @@ class paused:
         try:
             pause(self)
         except BaseException:  # an interrupt
-            go_on(self)
+            end_pause(self)
             raise
 
     def __exit__(self, *_: object) -> None:
-        go_on(self)
+        end_pause(self)
 
 
 def catch_up() -> None:
-    """Collects in this thread what would have been collected, had the collector not been paused."""
-    if pauses and gc.isenabled() and get_ident() not in closed:
+    """Collects in this thread, if a collection was due while the collector was paused."""
+    if pauses and gc.isenabled() and get_ident() not in exempt_threads:
         young, middle, _ = gc.get_threshold()
         count, older, _ = gc.get_count()
         if young == PAUSED and count > _before:
@@ -150,23 +150,23 @@ def catch_up() -> None:
 def defer() -> None:
     """Raises the threshold of the young generation until `resume`. If the program sets a threshold
     or disables the collector in the meantime, its setting wins."""
-    global usual
+    global program_threshold
     if not pauses:
-        _restore()  # after an interrupt in there
+        _restore()  # an interrupt may have ended the last call of it
     young, *older = gc.get_threshold()
     # Another thread may have paused it meanwhile, but not between the test and the call.
-    if 0 < young < MOST and not pauses:
-        usual = young
-        gc.set_threshold(MOST, *older)
+    if 0 < young < DEFERRED_THRESHOLD and not pauses:
+        program_threshold = young
+        gc.set_threshold(DEFERRED_THRESHOLD, *older)
 
 
 def resume() -> None:
     """Restores the program's own threshold."""
-    global usual, _before
-    if usual is not None:
-        own, usual = usual, None
+    global program_threshold, _before
+    if program_threshold is not None:
+        own, program_threshold = program_threshold, None
         young, *older = gc.get_threshold()
-        if young == MOST and not pauses:
+        if young == DEFERRED_THRESHOLD and not pauses:
             gc.set_threshold(own, *older)
-        elif _before == MOST:
+        elif _before == DEFERRED_THRESHOLD:
             _before = own

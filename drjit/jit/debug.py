@@ -37,7 +37,7 @@ def run(text: str, name: str, p: list, size: int) -> None:
     from .target import numpy as numpy_target
 
     names: dict[str, Any] = dict(numpy_target.namespace)
-    names["any_lane"] = _counting(text.splitlines())
+    names["any_lane"] = _limited_any_lane(text.splitlines())
     traps = flags.current & (JitFlag.TrapNaN | JitFlag.TrapInf)
     if traps:
         names["trap"] = Trap(traps, text.splitlines())
@@ -47,7 +47,7 @@ def run(text: str, name: str, p: list, size: int) -> None:
     numpy_target.run(names.pop("kernel"), p, size)
 
 
-def _counting(lines: list[str]) -> Any:
+def _limited_any_lane(lines: list[str]) -> Any:
     """Returns a version of `any_lane`, the test at the head of loops, that counts iterations.
 
     Raises:
@@ -78,11 +78,16 @@ def _with_traps(text: str) -> str:
     """Adds a check after every assignment, on the same line so that line numbers do not change."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
-        found = _ASSIGNMENT.match(line)
-        if found and "load(" not in line and "literal(" not in line and "broadcast(" not in line:
-            operands = sorted(set(_OPERAND.findall(found[2])))
+        assignment = _ASSIGNMENT.match(line)
+        if (
+            assignment
+            and "load(" not in line
+            and "literal(" not in line
+            and "broadcast(" not in line
+        ):
+            operands = sorted(set(_OPERAND.findall(assignment[2])))
             code, _, comment = line.partition("#")
-            call = f"trap({number}, {found[1]}, {', '.join(operands)})"
+            call = f"trap({number}, {assignment[1]}, {', '.join(operands)})"
             lines[number] = f"{code.rstrip()}; {call}" + (f"  #{comment}" if comment else "")
     return "\n".join(lines) + "\n"
 

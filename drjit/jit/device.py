@@ -1,9 +1,9 @@
 """Devices: where arrays are kept, kernels run and primitives work. The rest of the compiler knows
-only what stands here; the processor (`drjit.jit.cpu`) is the first device.
+only what is declared here; the processor (`drjit.jit.cpu`) is the first device.
 
 A node does not say where it is. A program runs where its data are: buffers, the targets of side
-effects, and lane indices refer to their device. One without any of them consists of constants, and
-runs where whoever evaluates it wants it, by default on the `current` device of the thread.
+effects, and lane indices refer to their device. A program without any of these consists of
+constants, and runs where its caller asks for, by default on the `current` device of the thread.
 """
 
 import ctypes
@@ -24,9 +24,9 @@ from .tuples import NamedTuple
 class Buffer:
     """A block of memory of a `device`. At least `nbytes` bytes from `address` on may be used.
 
-    `owner` is the foreign object that is kept alive, or None. `views` is the number of live arrays
-    of the host's that share the memory. `source` is None, or what knows whether the launches failed
-    that the data come from.
+    `owner` is the foreign object that is kept alive, or None. `views` is the number of live host
+    arrays that share the memory. `source` is None, or the record of whether the launches that
+    produced the data have failed (`run.launch.ErrorRecord`).
     """
 
     __slots__ = ("__weakref__", "address", "nbytes", "owner", "source", "views")
@@ -40,25 +40,26 @@ class Buffer:
 
     @property
     def shared(self) -> bool:
-        """Whether anything but nodes refers to the memory: foreign objects or the host's arrays."""
+        """Whether anything but nodes refers to the memory: foreign objects or host arrays."""
         return self.views != 0 or self.owner is not None
 
     @property
     def writes_through(self) -> bool:
-        """Whether an array of the user's owns the memory that is to have what the program writes to
+        """Whether an array of the user owns the memory, and is to see what the program writes to
         single entries."""
         return False
 
 
 class ErrorWords(NamedTuple):
-    """The six words of an error record, of type `int64`, their address, and what keeps them."""
+    """The six words of an error record, of type `int64`, their address, and what keeps them
+    alive."""
 
     words: Any
     address: int
     owner: object = None
 
 
-class Foreign(NamedTuple):
+class ForeignArray(NamedTuple):
     """An array of another library in the memory of a device.
 
     The `size` entries of the buffer span it: entry (i, j, ...) is `offset + i*strides[0] + ...`.
@@ -79,8 +80,8 @@ writes to targets."""
 
 
 class Kernel(ABC):
-    """A kernel text as a device runs it, and what its launches cost. `program` is that from which
-    the text was made, without its instructions, and `work` what it does."""
+    """A kernel text as a device runs it, and what its launches cost. `program` is the program from
+    which the text was made, without its instructions, and `work` says how much that computes."""
 
     def __init__(self, device: "Device", text: str, program: Any = None, work: Any = None) -> None:
         self.device, self.text = device, text
@@ -97,33 +98,33 @@ class Kernel(ABC):
         self.loops = work is not None and work.loops
         self.state = "new"  # new, numpy, memory (compiled in this process), disk (from the cache)
         self.counted = 0  # launches
-        self.compiled_at = 0  # the first launch that waited until it was compiled or loaded
+        self.compiled_at = 0  # the number of the launch that waited for compiling or loading
         self.rendering = 0.0  # seconds that making the text took
         self.seconds = 0.0  # what compiling or loading took
 
     @property
     def launches(self) -> int:
-        """How many times it was launched."""
+        """The number of launches so far."""
         return self.counted
 
     @property
     @abstractmethod
     def tier(self) -> str:
-        """What runs it, as reports name it: `python`, `numpy` or `compiled`."""
+        """What runs the kernel, as reports name it: `python`, `numpy` or `compiled`."""
 
     @property
     @abstractmethod
     def mean_time(self) -> float:
         """The mean time in seconds of the launches that have ended."""
 
-    def tell(self, text: str, *args: Any) -> None:
-        """Logs what has been done with it."""
+    def log(self, text: str, *args: Any) -> None:
+        """Logs what has been done with the kernel."""
         log.log(log.LogLevel.Info, f"kernel {self.name}: {text}", *args)
 
-    def tell_of_code(self) -> None:
-        """Logs that the machine code is there."""
+    def log_code(self) -> None:
+        """Logs that the machine code is ready."""
         how = "loaded" if self.state == "disk" else "compiled"
-        self.tell("%s in %.1f ms, %d statements", how, self.seconds * 1e3, self.statements)
+        self.log("%s in %.1f ms, %d statements", how, self.seconds * 1e3, self.statements)
         log.log(log.LogLevel.Trace, "kernel %s:\n%s", self.name, self.text)
 
     @property
@@ -134,23 +135,23 @@ class Kernel(ABC):
     @abstractmethod
     def launch(self, size: int, operands: Operands, record: Any) -> list[Buffer | None]:
         """Queues a launch over `size` lanes. Returns a buffer for each output, None for an effect.
-        `record` has the words that the kernel writes if an index is out of bounds, and
-        is to be checked when the launch is over; or it is None.
+        `record` is None, or has the words that the kernel writes if an index is out of bounds, and
+        is checked when the launch is over.
         """
 
     def begin(self, size: int, operands: Operands) -> list[Any] | None:
-        """Launches a kernel as `launch` does, if there is a short way because it is small and
-        nothing has to be prepared; or returns None. Errors are reported as those of a launch."""
+        """Launches a small kernel that needs no preparation, in less time than `launch` and with
+        the same result; returns None where that is not possible."""
         return None
 
     def repeated(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
-        """What launches the kernel for the values of a recording, again and again: `general`, or
+        """Returns a function that launches the kernel for the values of a recording: `general`, or
         something faster for `step`, a `freeze.RecordedLaunch`."""
         return general
 
 
 class Device(ABC):
-    """What runs the programs of one backend. Buffers that methods take are its own."""
+    """What runs the programs of one backend. Its methods take its own buffers only."""
 
     backend: JitBackend
 
@@ -218,21 +219,21 @@ class Device(ABC):
     dlpack_device = (1, 0)
     """Its type and number according to DLPack."""
 
-    def foreign(self, obj: Any, what: str) -> Foreign | None:
-        """Returns the array that an object shows in memory of the device, or None if it is
+    def import_array(self, obj: Any, what: str) -> ForeignArray | None:
+        """Returns the array that an object exposes in memory of the device, or None if it is
         elsewhere; `what` is the caller in messages."""
         return None
 
     def dlpack(
         self, buffer: Buffer, dtype: DType, shape: tuple[int, ...], stream: Any, **options: Any
     ) -> Any:
-        """Returns a DLPack capsule for a dense array in memory that is not that of the process; see
+        """Returns a DLPack capsule for a dense array that is not in memory of the process; see
         `__dlpack__` in the array API standard."""
         raise BufferError("the memory of this backend cannot be shared")
 
     def export(self, buffer: Buffer, dtype: DType, shape: tuple[int, ...]) -> Any:
-        """Returns what keeps a dense array for other libraries, and describes it as `interface`,
-        the value of `__cuda_array_interface__`."""
+        """Returns an object that keeps a dense array alive for other libraries, and describes it
+        as `interface`, the value of `__cuda_array_interface__`."""
         raise AttributeError("the memory of this backend cannot be shared")
 
     # ---- More about memory
@@ -259,8 +260,9 @@ class Device(ABC):
         return 1
 
     keeps_programs = False
-    """Whether texts depend on nothing but what programs compute, and `kernel` takes a program
-    without instructions and its `work`: the disk cache then has the texts of known programs."""
+    """Whether texts depend on nothing but what programs compute, and `kernel` accepts a program
+    without instructions together with its `work`: then the disk cache keeps the texts of known
+    programs."""
 
     @abstractmethod
     def kernel(self, text: str, program: Any) -> Kernel:
@@ -279,10 +281,10 @@ class Device(ABC):
         a `sequence`."""
         return False
 
-    def sequence(self, steps: Sequence[Any], kept: Collection[int]) -> Callable[[list], bool]:
-        """Returns what performs launches that `can_join` accepts, one after the other, for the
-        values of a recording, and enters the results with the numbers `kept`. It may refuse to, and
-        returns False then. It also has the methods `is_ready` and `statements`; see
+    def sequence(self, steps: Sequence[Any], needed: Collection[int]) -> Callable[[list], bool]:
+        """Returns a function that performs launches that `can_join` accepts, one after the other,
+        for the values of a recording, and enters the results with the numbers `needed`; or returns
+        False, if that is not possible now. It also has the methods `is_ready` and `statements`; see
         `drjit.jit.cpu.sequence`."""
         raise NotImplementedError
 
@@ -296,8 +298,8 @@ class Device(ABC):
 
     @abstractmethod
     def forget_error(self, error: BaseException) -> bool:
-        """Does not raise an error in `sync`, since it is raised elsewhere; returns whether it was
-        left to be raised."""
+        """Keeps `sync` from raising an error that is raised elsewhere; returns whether it had yet
+        to be raised."""
 
     event: "type[Event]"
     """The class of marks in its queue."""
@@ -312,7 +314,7 @@ class Device(ABC):
 
     @abstractmethod
     def block_reduce(self, reduce: str, t: DType, n: int, source: Buffer, run: int) -> Buffer:
-        """Returns the reduction of each run of `run` entries; `n` is a multiple of that."""
+        """Returns the reduction of each run of `run` entries; `n` is a multiple of `run`."""
 
     @abstractmethod
     def reduce_rows(
@@ -441,20 +443,21 @@ chosen = _ChosenDevice()
 
 
 def register(device: Device) -> None:
-    """Makes a device that of its backend. The first one is the default."""
+    """Makes a device the one of its backend. The first device is the default."""
     _devices[device.backend] = device
 
 
-def announce(backend: JitBackend, discover: Callable[[], Device]) -> None:
+def register_discovery(backend: JitBackend, discover: Callable[[], Device]) -> None:
     """Lets the first use of a backend call `discover`, which returns its device or raises
     `DeviceUnavailable`."""
     _discoveries[backend] = discover
 
 
 def find(backend: JitBackend) -> Device | None:
-    """Returns the device of a backend, or None if it cannot be used (see `missing`)."""
-    found = _devices.get(backend)
-    if found is None and backend in _discoveries:
+    """Returns the device of a backend, or None if it cannot be used (see
+    `unavailable_reason`)."""
+    device = _devices.get(backend)
+    if device is None and backend in _discoveries:
         with locks.lock:  # another thread may be searching
             discover = _discoveries.pop(backend, None)
             if discover is not None:
@@ -462,11 +465,11 @@ def find(backend: JitBackend) -> Device | None:
                     register(discover())
                 except DeviceUnavailable as reason:
                     _missing[backend] = str(reason)
-            found = _devices.get(backend)
-    return found
+            device = _devices.get(backend)
+    return device
 
 
-def missing(backend: JitBackend) -> str:
+def unavailable_reason(backend: JitBackend) -> str:
     """Returns why a backend cannot be used."""
     find(backend)
     return _missing.get(backend, "there is none in this package.")
@@ -478,7 +481,7 @@ def devices() -> list[Device]:
 
 
 def current() -> Device:
-    """Returns the device on which this thread computes with constants alone."""
+    """Returns the device on which this thread runs programs that consist of constants."""
     return chosen.device or next(iter(_devices.values()))
 
 
@@ -530,10 +533,10 @@ STOP_WORD = 5
 """The word of an error record that stops loops: see docs/kernel-language.md."""
 
 
-def give_up(
+def stop_loops(
     interrupt: KeyboardInterrupt, ends: Callable[[float], bool], stop: Callable[[], None]
 ) -> None:
-    """After Ctrl-C, stops the loops of kernels that do not end by themselves soon, so that an
+    """After Ctrl-C, stops the loops of kernels that do not soon end by themselves, so that an
     endless one does not block the process. `ends` waits for some seconds and returns whether all
     have ended."""
     try:

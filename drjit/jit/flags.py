@@ -51,13 +51,14 @@ class JitFlag(Named, enum.IntEnum):
     # Not in the reference: Numba compiles kernels, not the front end of this package alone. Also
     # set by DRJIT_COMPILER=numba.
     NumbaCompiler = 536870912
-    # Not in the reference: on GPUs, networks sum products of halves in halves, and products in
-    # single precision, those of `matmul` as well, have operands of 11 bits (TF32).
+    # Not in the reference: on GPUs, networks accumulate products of half-precision numbers in half
+    # precision, and products in single precision, including `matmul`, round their operands to 11
+    # bits (TF32).
     ReducedPrecision = 1073741824
-    # Not in the reference: terminals and notebooks show how far compilations, recordings and
-    # gradient checks are that take more than two seconds. Off with DRJIT_PROGRESS=0.
+    # Not in the reference: terminals and notebooks show the progress of compilations, recordings
+    # and gradient checks that take more than two seconds. Off with DRJIT_PROGRESS=0.
     Progress = 2147483648
-    # Not in the reference: tracebacks have the frames of this package, too. Also set by
+    # Not in the reference: tracebacks include the frames of this package. Also set by
     # DRJIT_TRACEBACK=full.
     FullTraceback = 4294967296
     Default = 26484606 | 33554432
@@ -98,22 +99,22 @@ if _traceback == "full":
 _switches: list[Callable[[bool], None]] = []
 
 
-def when_debugging(switch: Callable[[bool], None]) -> None:
-    """Registers a function to be called when debug mode is switched on or off, when frozen
-    functions begin or end to record, and now."""
+def on_debug_switch(switch: Callable[[bool], None]) -> None:
+    """Registers a function that is called now, whenever debug mode is switched on or off, and
+    whenever a frozen function starts or stops recording."""
     _switches.append(switch)
     switch(bool(current & JitFlag.Debug))
 
 
-def notify() -> None:
-    """Calls these functions."""
+def notify_debug_switches() -> None:
+    """Calls the registered functions."""
     for switch in _switches:
         switch(bool(current & JitFlag.Debug))
 
 
-def in_debug_mode(cls: type, note: Callable[[object], None]) -> None:
-    """Registers a function to be called with every new object of a class in debug mode. Outside
-    debug mode nothing is called, because programs create many of these objects.
+def on_creation_in_debug_mode(cls: type, note: Callable[[object], None]) -> None:
+    """Registers a function to be called with every new object of a class in debug mode. Otherwise,
+    nothing is called, because programs create many of these objects.
     """
 
     def switch(on: bool) -> None:
@@ -122,7 +123,7 @@ def in_debug_mode(cls: type, note: Callable[[object], None]) -> None:
         elif "__init__" in vars(cls):
             del cls.__init__
 
-    when_debugging(switch)
+    on_debug_switch(switch)
 
 
 recording: Callable[[], bool] = bool
@@ -162,7 +163,7 @@ def set_flag(arg0: JitFlag, arg1: bool, /) -> None:
         raise TypeError(_not_a_flag(arg0))
     current = current | arg0 if arg1 else current & ~arg0
     if arg0 is JitFlag.Debug:
-        notify()
+        notify_debug_switches()
 
 
 class scoped_set_flag:

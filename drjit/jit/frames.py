@@ -1,11 +1,10 @@
-"""Tracebacks end at the line of the program that met the error: frames of the package are left out,
-unless `JitFlag.FullTraceback` is set. JAX does the same, with `jax_traceback_filtering`.
+"""Tracebacks end at the line of the program that caused the error: frames of the package are left
+out, unless `JitFlag.FullTraceback` is set. JAX does the same, with `jax_traceback_filtering`.
 
-A wrapper around each public function would take part of the time in which an operation is traced.
-Instead, the code of these functions gets one more entry in its table of exceptions, which Python
-only looks at when an exception leaves the function: it calls `leave`, as a `finally` clause would.
-So there is nothing that has to know how tracebacks are displayed, be it by the interpreter,
-a debugger, a notebook or pytest.
+A wrapper around each public function would slow down the tracing of operations. Instead, the code
+of these functions gets one more entry in its exception table, which Python only looks at when an
+exception leaves the function: it calls `strip_frames`, as a `finally` clause would. So nothing has
+to know how tracebacks are displayed, be it by the interpreter, a debugger, a notebook or pytest.
 """
 
 import sys
@@ -21,19 +20,19 @@ from . import flags
 NOTE = "(frames of drjit are left out: DRJIT_TRACEBACK=full shows them)"
 
 _PACKAGE = __name__.partition(".")[0]
-# What the package calls to call itself, or the functions of a program.
-_BETWEEN = {"contextlib", "functools"}
+# Modules through which the package calls itself, or functions of a program.
+_PASSED_THROUGH = {"contextlib", "functools"}
 _SUSPENDED = 0x20 | 0x80 | 0x200  # flags of generators and coroutines, which are left to others
-_KNOWN = (3, 11) <= sys.version_info[:2] <= (3, 14)  # the format of the table
+_TABLE_IS_KNOWN = (3, 11) <= sys.version_info[:2] <= (3, 14)  # the format of the table
 _NO_LINE = 0x80 | 15 << 3  # in the table of lines, for up to eight words
 _WORD = 2  # bytes of code
 
 T = TypeVar("T")
 
 
-def leave() -> None:
-    """Removes frames of the package from the exception that leaves a public function, if that was
-    called by a program."""
+def strip_frames() -> None:
+    """Removes frames of the package from the exception that leaves a public function, if the
+    function was called by a program."""
     here = sys._getframe(1)
     if flags.current & flags.JitFlag.FullTraceback or (here.f_back and _is_ours(here.f_back)):
         return
@@ -43,7 +42,7 @@ def leave() -> None:
         return
     several = trace.tb_next is not None and _is_ours(trace.tb_next.tb_frame)
     error.__traceback__ = _without_ours(trace)
-    _leave_causes(error)
+    _strip_causes(error)
     if several and NOTE not in getattr(error, "__notes__", ()) and not _in_doctest(here.f_back):
         error.add_note(NOTE)
 
@@ -53,17 +52,18 @@ def _is_ours(frame: Any) -> bool:
 
 
 def _in_doctest(frame: Any) -> bool:
-    """Returns whether a frame is an example of a docstring, which would have to have the note."""
+    """Returns whether a frame is an example in a docstring, whose expected output lacks the
+    note."""
     return frame is not None and frame.f_code.co_filename.startswith("<doctest ")
 
 
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:
-    """Removes what is not of the program from a traceback, and returns its new beginning."""
+    """Keeps only frames of the program in a traceback, and returns its new beginning."""
     first: TracebackType | None = None
     last: TracebackType | None = None
     while trace is not None:
         module = str(trace.tb_frame.f_globals.get("__name__"))
-        if module not in _BETWEEN and module.partition(".")[0] != _PACKAGE:
+        if module not in _PASSED_THROUGH and module.partition(".")[0] != _PACKAGE:
             if last is None:
                 first = trace
             else:
@@ -75,10 +75,10 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
     return first
 
 
-def _leave_causes(error: BaseException) -> None:
+def _strip_causes(error: BaseException) -> None:
     """Does the same to the exceptions that the package had caught when it raised this one. They are
     shown if a function of the program raised them or if they are the stated cause, unless the
-    message of this one repeats theirs. `__context__` has them in any case."""
+    message of this one repeats theirs. They stay in `__context__` in any case."""
     while True:
         other = error.__cause__ or error.__context__
         trace = other and other.__traceback__
@@ -96,15 +96,15 @@ def _leave_causes(error: BaseException) -> None:
 
 
 def guard(function: T) -> T:
-    """Has a public function call `leave` when an exception leaves it."""
+    """Makes a public function call `strip_frames` when an exception leaves it."""
     if isinstance(function, FunctionType):
         function.__code__ = guarded(function.__code__)
     return function
 
 
 def guarded(code: CodeType) -> CodeType:
-    """Returns the code of a function that calls `leave` when an exception leaves it."""
-    if not _KNOWN or code.co_flags & _SUSPENDED or leave in code.co_consts:
+    """Returns the code of a function that calls `strip_frames` when an exception leaves it."""
+    if not _TABLE_IS_KNOWN or code.co_flags & _SUSPENDED or strip_frames in code.co_consts:
         return code
     instructions, constant = code.co_code, len(code.co_consts)
     if constant > 255:  # which takes a longer instruction
@@ -118,7 +118,7 @@ def guarded(code: CodeType) -> CodeType:
     whole = sorted([*_entries(code.co_exceptiontable), *table])
     return code.replace(
         co_code=instructions + bytes(body),
-        co_consts=(*code.co_consts, leave),
+        co_consts=(*code.co_consts, strip_frames),
         co_exceptiontable=b"".join(map(_encoded, whole)),
         co_linetable=code.co_linetable + handler.lines,
         co_stacksize=max(code.co_stacksize, handler.stack),
@@ -126,13 +126,13 @@ def guarded(code: CodeType) -> CodeType:
 
 
 _Entry = tuple[int, int, int, int]
-"""An entry of the table of exceptions: where a range of words begins, its length, where it goes on
-after an exception, and how many values are on the stack then (twice; plus one if the place of the
-exception is pushed)."""
+"""An entry of the exception table: where a range of words begins, its length, where execution goes
+on after an exception, and how many values are on the stack then (twice; plus one if the place of
+the exception is pushed)."""
 
 
 def _open_ranges(code: CodeType, end: int) -> Iterator[_Entry]:
-    """Yields entries for the words that exceptions leave, after the prologue."""
+    """Yields entries for the words after the prologue whose exceptions leave the function."""
     start = code.co_code[::_WORD].index(opmap["RESUME"]) + 1
     for first, length, *_ in _entries(code.co_exceptiontable):
         if first > start:
@@ -208,8 +208,8 @@ def guard_members(cls: T) -> T:
 
 
 def guard_module(module: Any, functions: bool) -> None:
-    """Guards the methods of the public classes that a module defines, and its public `functions`,
-    if they are not guarded one by one."""
+    """Guards the methods of the public classes that a module defines, and with `functions` its
+    public functions."""
     for name, value in list(vars(module).items()):
         if name[:1] == "_" or getattr(value, "__module__", "") not in (module.__name__, _PACKAGE):
             continue
@@ -221,7 +221,7 @@ def guard_module(module: Any, functions: bool) -> None:
 
 
 def guard_inner(factory: Any) -> Any:
-    """Returns a function that makes functions, which are guarded."""
+    """Returns a function whose inner functions are guarded."""
     constants = factory.__code__.co_consts
     inner = tuple(guarded(c) if isinstance(c, CodeType) else c for c in constants)
     factory.__code__ = factory.__code__.replace(co_consts=inner)

@@ -1,8 +1,8 @@
-"""NumPy, imported when it is first needed: that takes three times as long as everything else that
-`import drjit` does, and many programs get along without.
+"""NumPy, imported when it is first needed: importing it takes three times as long as the rest of
+`import drjit`, and many programs do without it.
 
-`np` stands for the module. Its attributes import NumPy, except for the types that values are tested
-for: as long as nobody has imported NumPy, nothing is an instance of them.
+`np` stands for the module. Access to an attribute imports NumPy, except for the types that values
+are tested for: as long as nobody has imported NumPy, nothing is an instance of them.
 """
 
 import sys
@@ -12,22 +12,22 @@ __all__ = ["np"]
 
 
 class _Type(type):
-    """The class of what stands for types of NumPy until it has been imported."""
+    """The class of stand-ins for NumPy's types, used until NumPy has been imported."""
 
     def __instancecheck__(cls, instance: object) -> bool:
-        found = cls._found()
-        return found is not None and isinstance(instance, found)
+        imported = cls._imported()
+        return imported is not None and isinstance(instance, imported)
 
     def __subclasscheck__(cls, subclass: type) -> bool:
-        found = cls._found()
-        return found is not None and issubclass(subclass, found)
+        imported = cls._imported()
+        return imported is not None and issubclass(subclass, imported)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         import numpy
 
         return getattr(numpy, cls.__name__)(*args, **kwargs)
 
-    def _found(cls) -> Any:
+    def _imported(cls) -> Any:
         """Returns the type, or None if NumPy has not been imported, at least so far."""
         return getattr(sys.modules.get("numpy"), cls.__name__, None)
 
@@ -37,7 +37,7 @@ _TYPES = {name: _Type(name, (), {"__module__": "numpy"}) for name in _NAMES}
 
 
 class _NumPy:
-    """The module; what has been looked up there stays as an attribute."""
+    """Stands for the module, and keeps the attributes that have been looked up."""
 
     def __getattr__(self, name: str) -> Any:
         if name[:2] == "__":
@@ -46,9 +46,9 @@ class _NumPy:
             return _TYPES[name]
         import numpy
 
-        found = getattr(numpy, name)
-        setattr(self, name, found)
-        return found
+        attribute = getattr(numpy, name)
+        setattr(self, name, attribute)
+        return attribute
 
 
 if TYPE_CHECKING:

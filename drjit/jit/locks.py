@@ -1,5 +1,5 @@
-"""The lock of the package, what threads of its own may do, forks. docs/concurrency.md has the
-rules, and why no thread waits for ever.
+"""The lock of the package, what its own threads may do, and forks. docs/concurrency.md has the
+rules, and says why no thread waits for ever.
 
 The threads of a program share one lock, which is reentrant. The package has threads of its own, for
 compiling and for writing the disk cache: they never take it, and run no code of the program.
@@ -26,12 +26,12 @@ class LockError(RuntimeError):
     """A rule of docs/concurrency.md was broken."""
 
 
-_Reentrant: Any = _thread.RLock  # which checkers take for final
+_Reentrant: Any = _thread.RLock  # type checkers take it for final
 
 
 class CheckedLock(_Reentrant):
-    """A reentrant lock that checks the rules. Releasing it is that of the base class, as an
-    interrupt may end any function of Python's before its first statement."""
+    """A reentrant lock that checks the rules. The base class releases it, since an interrupt may
+    end any function written in Python before its first statement."""
 
     def __init__(self) -> None:
         self._stack: list[str] = []  # of whoever holds it
@@ -60,8 +60,8 @@ class CheckedLock(_Reentrant):
 
 
 def _stack() -> list[str]:
-    """Returns where the caller was called, innermost last. As this runs in the middle of imports as
-    well, it needs no module."""
+    """Returns where the caller was called, innermost last. It needs no module, as it also runs in
+    the middle of imports."""
     frame, rows = sys._getframe(2), []
     while frame and len(rows) < 12:
         code = frame.f_code
@@ -78,18 +78,19 @@ is_held: Callable[[], bool] = lock._is_owned
 
 
 def times_held() -> int:
-    """Returns how often this thread holds it."""
+    """Returns how often this thread has acquired the lock."""
     return int(repr(lock).partition("count=")[2].split()[0]) if is_held() else 0
 
 
 traversals = 0
-"""How often traversals of the derivative graph hold the lock; changed by who holds it."""
+"""How often the lock was acquired for traversals of the derivative graph; only its holder changes
+this."""
 
 
-class given_up:
-    """A block of statements without the lock, for code of the program or others that a traversal
-    of the derivative graph calls. If this thread holds it for anything else as well, it keeps it:
-    a finalizer differentiates in the middle of an evaluation."""
+class released:
+    """A block of statements without the lock, where a traversal of the derivative graph calls code
+    of the program or of others. If this thread holds the lock for anything else as well, it keeps
+    it: a finalizer may differentiate in the middle of an evaluation."""
 
     __slots__ = ("_state", "_traversals")
 
@@ -118,7 +119,8 @@ _leaves: dict[int, list[str]] = {}
 IMPORT = "the lock of the module "
 
 due: dict[Callable[[], None], None] = {}
-"""Functions that wait, called when this thread, or another one, no longer holds the lock."""
+"""Functions that wait for something, to be called once this thread, or another one, no longer
+holds the lock."""
 
 
 def catch_up() -> None:
@@ -130,8 +132,8 @@ def catch_up() -> None:
 
 
 class leaf:
-    """A block of statements with a lock that is not the program's, to check that this one is not
-    taken within; the lock of a module that is executed for its `import` comes before all others."""
+    """A block of statements that holds another lock, a leaf in the order of locks: checks that no
+    other lock is taken inside, unless the one held is that of a module that is being imported."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -164,14 +166,14 @@ def is_own_thread() -> bool:
 # ---- Native code that takes long
 
 in_native: set[int] = set()
-"""The package's own threads that are inside of it."""
+"""The package's own threads that are inside of such code."""
 ending = False
 """Whether the process is about to end."""
 
 
-class native:
-    """Runs native code that may take long in a block of statements. No thread comes back from there
-    once the process is about to end."""
+class native_call:
+    """A block of statements that calls native code which may take long. No thread comes back from
+    there once the process is about to end."""
 
     def __enter__(self) -> None:
         if is_own_thread():
@@ -188,15 +190,15 @@ class native:
 
 # ---- Forks
 
-settle: list[Callable[[], None]] = []
-"""Functions that wait until there is nothing a child would miss, such as work of other threads."""
-is_settled: list[Callable[[], bool]] = []
-"""Functions that return whether that is still so, called with the lock held."""
-stop: list[Callable[[], None]] = []
+settle_hooks: list[Callable[[], None]] = []
+"""Functions that wait for what a child would miss, such as work of other threads."""
+settled_hooks: list[Callable[[], bool]] = []
+"""Functions that return whether there is nothing to wait for, called with the lock held."""
+stop_hooks: list[Callable[[], None]] = []
 """Functions that stop the package's own threads, called with the lock held."""
-resume: list[Callable[[bool], None]] = []
-"""Functions that go on after a fork, called with the lock held; True in the child."""
-_forking = False  # whether the lock is held for that
+resume_hooks: list[Callable[[bool], None]] = []
+"""Functions to go on with after a fork, called with the lock held; with True in the child."""
+_forking = False  # whether the lock is held for a fork
 
 
 def _before_fork() -> None:
@@ -205,14 +207,14 @@ def _before_fork() -> None:
         return
     while True:
         _await_imports()
-        for wait in settle:
+        for wait in settle_hooks:
             wait()
         lock.acquire()
-        if all(settled() for settled in is_settled):
+        if all(settled() for settled in settled_hooks):
             break
         lock.release()
     _forking = True
-    for end in stop:
+    for end in stop_hooks:
         end()
 
 
@@ -225,24 +227,24 @@ def _after_fork(in_child: bool) -> None:
         lock.acquire()
     _forking = False
     try:
-        for go_on in resume:
+        for go_on in resume_hooks:
             go_on(in_child)
     finally:
         lock.release()
 
 
 def _await_imports() -> None:
-    """Waits until no other thread is importing a module of the package: a child would have a part
-    of it, and the lock of that module would stay locked. Not for ever, as an import may wait for
-    what this thread holds."""
+    """Waits until no other thread is importing a module of the package: a child would have only a
+    part of the module, and its lock would stay locked. The wait is limited, as an import may wait
+    for what this thread holds."""
     end = time.monotonic() + IMPORT_SECONDS
-    while imported(threading.get_ident().__ne__) and time.monotonic() < end:
+    while module_being_imported(threading.get_ident().__ne__) and time.monotonic() < end:
         time.sleep(1e-3)
 
 
-def imported(by: Callable[[int], bool]) -> str | None:
-    """Returns the name of a module of the package that threads with certain identifiers import, if
-    there is one."""
+def module_being_imported(by: Callable[[int], bool]) -> str | None:
+    """Returns the name of a module of the package that is being imported by a thread whose
+    identifier `by` accepts, if there is one."""
     table: dict[str, Any] = getattr(sys.modules.get("_frozen_importlib"), "_module_locks", {})
     for name, reference in list(table.items()):
         if name.partition(".")[0] == __name__.partition(".")[0]:

@@ -62,45 +62,46 @@ def log(message_level: LogLevel | int, text: str, *args: object) -> None:
 
 
 def write(text: str) -> None:
-    """Writes to standard error, as far as there is one: a message never ends a program.
+    """Writes to standard error, if there is one: a message never ends a program.
 
-    It is None in services and programs with windows, which `print` takes for standard output.
+    In services and programs with windows, `sys.stderr` is None, and `print` would take that for
+    standard output.
     """
     if sys.stderr is not None:
         try:
             sys.stderr.write(text)
-        except (OSError, ValueError):  # it is closed, or has no such characters
+        except (OSError, ValueError):  # it is closed, or cannot encode the text
             return
 
 
-_told: set[tuple] = set()
+_logged: set[tuple] = set()
 _registries: dict[str, dict] = {}
 
 
-def _place(location: Location) -> tuple[str, int]:
+def _file_and_line(location: Location) -> tuple[str, int]:
     return (location[0].co_filename, line_of(location)) if location else ("?", 0)
 
 
-def once(text: str, *args: object) -> None:
-    """Logs a warning, once for each line of the user's at which it arises: `text` without its
-    arguments says what it is about."""
+def log_once(text: str, *args: object) -> None:
+    """Logs a warning once for each line of the user's program that causes it. `text`, without its
+    arguments, tells whether two warnings are the same."""
     if level >= LogLevel.Warn.value:
-        key = text, *_place(user_location())
-        if key not in _told:
-            _told.add(key)
+        key = text, *_file_and_line(user_location())
+        if key not in _logged:
+            _logged.add(key)
             log(LogLevel.Warn, text, *args)
 
 
 def warn(text: str, location: Location | None = None) -> None:
-    """Issues a RuntimeWarning for a line of the user's, by default the one that runs.
+    """Issues a RuntimeWarning for a line of the user's program, by default the one that runs.
 
-    Python's filters decide whether it is shown: by default once for each line, also if numbers in
-    the text differ. What it is about is before its first colon.
+    Python's filters decide whether it is shown: by default once for each line, even if numbers in
+    the text differ. The text up to its first colon tells whether two warnings are the same.
     """
-    file, line = _place(user_location() if location is None else location)
+    file, line = _file_and_line(user_location() if location is None else location)
     registry = _registries.setdefault(file, {})
     about = text.partition(":")[0], RuntimeWarning, line
     shown = [k for k in registry if isinstance(k, tuple)]
     if any((k[0].partition(":")[0], *k[1:]) == about for k in shown):
-        registry[text, RuntimeWarning, line] = 1  # what Python notes of those that it has shown
+        registry[text, RuntimeWarning, line] = 1  # as Python marks the warnings it has shown
     warnings.warn_explicit(text, RuntimeWarning, file, line, registry=registry)

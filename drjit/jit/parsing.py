@@ -1,8 +1,9 @@
-"""Syntax trees of texts, made by threads at the same time.
+"""Parsing of Python text, safe in several threads at once.
 
-CPython (3.11, and some later versions) counts in one place, for all threads, how deep the tree is
-that it builds, and raises SystemError if another tree was built meanwhile. That happens if the
-garbage collector calls a destructor in between: Python code, during which another thread may run.
+CPython (3.11, and some later versions) keeps one count of nesting levels for all threads while it
+builds a syntax tree, and raises SystemError if another tree was built in the meantime. That happens
+if the garbage collector calls a destructor in between: Python code, during which another thread may
+run.
 """
 
 import ast

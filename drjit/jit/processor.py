@@ -1,6 +1,6 @@
 """The processor that kernels are compiled for: this machine's, or the one that `DRJIT_TARGET_CPU`
-names, as LLVM does, if its instructions are a part of this machine's. llvmlite is imported only
-where the system does not say what is needed.
+names in LLVM's spelling, if this machine has all its instructions. llvmlite is imported only where
+the system does not say enough about the processor.
 """
 
 import os
@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-# What kernels need: without these, LLVM calls functions of a library that is not there.
-_NEEDED = {"x86-64": ("avx2", "fma", "f16c"), "aarch64": ("neon",)}
-# Beginnings of the names of features that the code of kernels may use. Others, such as protection
+# Features that kernels need: without these, LLVM calls functions of a library that is not there.
+_REQUIRED = {"x86-64": ("avx2", "fma", "f16c"), "aarch64": ("neon",)}
+# Prefixes of the names of features that the code of kernels may use. Others, such as protection
 # keys, are often hidden from virtual machines, and are no reason to refuse a processor.
-_USED = (
+_USED_PREFIXES = (
     "avx", "sse", "ssse", "fma", "f16c", "bmi", "lzcnt", "popcnt", "movbe", "adx", "gfni", "tbm",
     "xop", "vaes", "neon", "sve", "sme", "full", "bf16", "i8mm", "dotprod", "lse", "rdm", "crc",
 )  # fmt: skip
-# Extensions for which LLVM reports on ARM only that they are there.
-_ARM = ("neon", "sve", "sve2", "fullfp16", "bf16", "i8mm", "dotprod", "lse")
-_BASIC = {"x86-64": "x86-64", "aarch64": "generic"}
+# Features of ARM processors, of which LLVM lists only those that are present.
+_ARM_FEATURES = ("neon", "sve", "sve2", "fullfp16", "bf16", "i8mm", "dotprod", "lse")
+_BASIC_PROCESSOR = {"x86-64": "x86-64", "aarch64": "generic"}
 # Processors that an error may suggest; LLVM knows many more.
 _SUGGESTED = {
     "x86-64": (
@@ -54,8 +54,8 @@ def target() -> tuple[str, str]:
     """Returns the processor's name and features in LLVM's spelling.
 
     Raises:
-        RuntimeError: LLVM knows no processor of the name in `DRJIT_TARGET_CPU` for which kernels
-            can be compiled, or this one does not support it.
+        RuntimeError: `DRJIT_TARGET_CPU` names no processor that LLVM knows and kernels can be
+            compiled for, or one with instructions that this machine does not have.
     """
     llvm = binding()
     wish = os.environ.get("DRJIT_TARGET_CPU", "native")
@@ -64,10 +64,10 @@ def target() -> tuple[str, str]:
         return llvm.get_host_cpu_name(), present.flatten()
     llvm.initialize_native_target()
     kind = _architecture()
-    known = {*present, *(_ARM if kind == "aarch64" else ())}
-    names = sorted(name for name in known if name.startswith(_USED))
+    all_names = {*present, *(_ARM_FEATURES if kind == "aarch64" else ())}
+    names = sorted(name for name in all_names if name.startswith(_USED_PREFIXES))
     features, *others = _features((wish, *_SUGGESTED.get(kind, ())), names)
-    needed = _NEEDED.get(kind, ())
+    needed = _REQUIRED.get(kind, ())
 
     def fault(features: set[str]) -> str:
         if not features.issuperset(needed):
@@ -91,13 +91,13 @@ def _architecture() -> str:
 
 
 def _features(processors: Sequence[str], names: Sequence[str]) -> list[set[str]]:
-    """Returns which of the features each processor has. LLVM tells indirectly: it copies a function
-    that is compiled with a feature only into functions that are compiled with it, too.
+    """Returns which of the features each processor has. LLVM tells this indirectly: it inlines a
+    function that is compiled with a feature only into functions that are compiled with it, too.
     """
     llvm = binding()
     # Without the first feature, LLVM ends the process at the name of a 32-bit processor.
     base = "+64bit," if _architecture() == "x86-64" else ""
-    basic = _BASIC.get(_architecture(), "")
+    basic = _BASIC_PROCESSOR.get(_architecture(), "")
     lines = []
     for k, name in enumerate(names):
         features = f'"target-features"="{base}+{name}"'
@@ -118,18 +118,20 @@ def _features(processors: Sequence[str], names: Sequence[str]) -> list[set[str]]
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    found = []
+    present_features = []
     for n in range(len(processors)):
         inside = [" call " not in str(module.get_function(f"f{n}.{k}")) for k in range(len(names))]
-        found.append({name for name, copied in zip(names, inside, strict=True) if copied})
-    return found
+        present_features.append(
+            {name for name, copied in zip(names, inside, strict=True) if copied}
+        )
+    return present_features
 
 
 def identity() -> tuple[str, ...]:
-    """Returns what decides about machine code that is compiled here: the version of LLVM, the
-    machine, and the processor's model and features. On Linux, LLVM is not loaded for that.
+    """Returns what machine code compiled here depends on: the version of LLVM, the machine, and the
+    processor's model and features. On Linux, LLVM is not loaded for that.
     """
-    version, host = version_file("llvmlite"), _linux()
+    version, host = version_file("llvmlite"), _cpu_info()
     if not version or not host:
         llvm = binding()
         version = ".".join(map(str, llvm.llvm_version_info))
@@ -146,7 +148,7 @@ def version_file(package: str) -> str:
         try:
             with open(os.path.join(folder, package, "_version.py"), encoding="utf-8") as file:
                 return file.read()
-        except (OSError, TypeError):  # an import passes over entries that are no text
+        except (OSError, TypeError):  # an import also skips entries that are no text
             continue
     return ""
 
@@ -163,7 +165,7 @@ def _is_arm() -> bool:
 def register_bytes() -> int:
     """Returns the size of the vector registers that kernels are compiled for: 64 bytes with
     AVX-512, 32 on other x86 processors, 16 on ARM."""
-    wish, host = os.environ.get("DRJIT_TARGET_CPU", "native"), _linux()
+    wish, host = os.environ.get("DRJIT_TARGET_CPU", "native"), _cpu_info()
     if _is_arm():
         return 16
     if wish == "native" and host:
@@ -184,14 +186,14 @@ def second_level_cache() -> int:
 
 
 # The lines of /proc/cpuinfo that LLVM's choice of instructions depends on.
-_LINES = frozenset({
+_CPU_INFO_NAMES = frozenset({
     "vendor_id", "cpu family", "model", "stepping", "flags",  # x86
     "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features",  # ARM
 })  # fmt: skip
 
 
 @cache
-def _linux() -> dict[str, str]:
+def _cpu_info() -> dict[str, str]:
     """Returns facts about the first processor, or nothing where the system does not list any."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
@@ -199,4 +201,6 @@ def _linux() -> dict[str, str]:
     except OSError:
         return {}
     pairs = [line.partition(":") for line in lines]
-    return {name.strip(): value.strip() for name, _, value in pairs if name.strip() in _LINES}
+    return {
+        name.strip(): value.strip() for name, _, value in pairs if name.strip() in _CPU_INFO_NAMES
+    }

@@ -2,7 +2,7 @@
 
 Nothing is shown for work of less than `DELAY` seconds, nor where nobody watches: progress appears
 in terminals and notebooks, elsewhere only with `DRJIT_PROGRESS=1`. One thread shows all tasks that
-are under way, so that those who work only count; it exists while there are any.
+are under way, and the work itself only counts; the thread exists while there are tasks.
 """
 
 import _thread
@@ -23,13 +23,13 @@ CLOSING = 1.0
 
 _running: list["Task"] = []
 _shown: list[tuple[threading.Event, threading.Lock]] = []
-"""Tells the thread that shows tasks that they are over, and is released when it is gone."""
+"""For the thread that shows tasks: the event that ends it, and a lock that it releases then."""
 
 
 class Task:
     """A piece of work, as a context; `what` says what is done, `total` how many `unit`s there are,
-    if that is known. Whoever works adds to `done`. Tasks of the main thread are shown, and those of
-    others if they are `awaited`."""
+    if that is known. The work adds to `done`. Tasks of the main thread are shown, and those of
+    other threads if they are `awaited`."""
 
     __slots__ = ("awaited", "done", "start", "total", "unit", "what")
 
@@ -71,8 +71,8 @@ class Task:
 
 
 def compiling(kernel: Any, awaited: bool = False) -> Task:
-    """Returns the task of compiling a kernel. How far LLVM is cannot be known, so what is shown is
-    how much there is."""
+    """Returns the task of compiling a kernel. LLVM's progress is unknown, so the size of the kernel
+    is shown."""
     what = f"compiling kernel {kernel.name} ({kernel.statements:,} statements)"
     return Task(what, awaited=awaited)
 
@@ -103,7 +103,7 @@ def _end() -> None:
 
 
 def _report(over: threading.Event, gone: threading.Lock, display: "_Lines") -> None:
-    """Shows what is running until that is over."""
+    """Shows the running tasks until they are over."""
     try:
         if not over.wait(DELAY):
             while True:
@@ -124,7 +124,7 @@ def _forget(in_child: bool) -> None:
         _shown.clear()
 
 
-locks.resume.append(_forget)
+locks.resume_hooks.append(_forget)
 
 
 def _display() -> "_Lines | None":
@@ -148,7 +148,7 @@ def _joined(tasks: list[Task]) -> str:
 
 
 class _Lines:
-    """Progress as lines, for files: each when twice as much time has passed as at the last one."""
+    """Progress as lines, for files: one whenever twice as much time has passed as at the last."""
 
     next = 0.0
 
@@ -188,7 +188,7 @@ class _Bar(_Lines):
 
 
 def _bar(task: Task) -> Any:
-    """Returns a bar of tqdm for a task, which began before; None if it is not installed."""
+    """Returns a bar of tqdm for a task that has already begun; None if tqdm is not installed."""
     try:
         from tqdm import tqdm
     except ImportError:
@@ -206,7 +206,7 @@ def _bar(task: Task) -> Any:
 
 
 class _Notebook(_Lines):
-    """Progress in a notebook: an element that goes away at the end."""
+    """Progress in a notebook: an element that disappears at the end."""
 
     handle: Any = None
 

@@ -1,6 +1,6 @@
-"""The functions that native code takes the place of, once `warm_up` has loaded it. Until then, and
-where there is none, they are None, and whoever would call them does in Python what they do. With
-`DRJIT_NATIVE=off`, that is always so.
+"""The functions of native code, once `warm_up` has loaded it. Until then, and where native code is
+not available, they are None, and their callers do the same in Python. With `DRJIT_NATIVE=off`, that
+is always so.
 """
 
 import os
@@ -12,17 +12,17 @@ if SWITCH not in ("on", "off"):
     raise ValueError(f"DRJIT_NATIVE={SWITCH!r}: expected 'on' or 'off'")
 
 repeat: Any = None
-"""Finds the plan of an evaluation and performs it, given the nodes to be evaluated, and where;
-returns whether it has. What it does is that of `schedule.evaluate`."""
+"""Finds and performs the plan of an evaluation, given the nodes to be evaluated and the device;
+returns whether it did. `schedule.evaluate` defines the result."""
 perform: Any = None
 """Performs the first launches of a plan, given the nodes to be evaluated and all nodes in traversal
-order; returns how many. See `schedule.launch_all`."""
+order; returns how many it performed. See `schedule.launch_all`."""
 forget: Any = None
-"""Makes both forget what they know."""
+"""Makes both forget all plans."""
 plans: Any = None
-"""The plans that they know (`cpu.programs.KnownPrograms`)."""
+"""The plans that both know (`cpu.programs.KnownPrograms`)."""
 collect_nodes: Any = None
-"""`structure.ProgramGraph._visit`, or None as its result where Python has to do it."""
+"""`structure.ProgramGraph._visit`; returns None where Python has to do it."""
 remake: Any = None
 """Adds the nodes of a template to its operands, see `template.Template.__call__`."""
 collect_variables: Any = None
@@ -31,23 +31,24 @@ cut: Any = None
 """`traverse._cut_all`."""
 
 
-rooms: dict[str, float] = {}
-"""Modules that have such functions, by name, and after how many nodes that a process has traced
-loading their code pays. They say which of native code's `MODULES` they need, the `OBJECTS` that
-these know, what they have `exported`, whether it `fits`, and how to `install` it. See
-`cpu.warm_up`."""
+modules: dict[str, float] = {}
+"""The modules that provide such functions, by name, and the number of traced nodes from which on
+loading their code pays. Each states the `MODULES` of native code that it needs, the `OBJECTS` that
+these access, the names that they have `exported`, whether the code `fits` this interpreter, and how
+to `install` it. See `cpu.warm_up`."""
 warm_up: Any = None
-"""Loads the code once it pays, given how many nodes the process has traced; returns after how many
-to call it again."""
+"""Loads native code that pays, given the number of nodes that the process has traced; returns the
+number at which to call it again."""
 FIRST, LAUNCH = 1 << 11, 32
-"""The number of nodes for evaluations, for which a launch by Python counts as some more."""
+"""The number of traced nodes from which on native code for evaluations pays, and the number that a
+launch by Python counts as."""
 milestone: float = inf if SWITCH == "off" else FIRST
-"""The number of nodes from which on it is to be called, less those that launches count as."""
+"""The number of traced nodes at which to call `warm_up`, less what launches count as."""
 
 
 def look(nodes: int) -> None:
-    """Calls it if it is time, given a serial number of now."""
+    """Calls `warm_up` if it is time, given the serial number of a new node."""
     global milestone
     if nodes > milestone:
-        milestone = inf  # other threads, and evaluations meanwhile, do not come here
+        milestone = inf  # keeps out other threads, and evaluations meanwhile
         milestone = warm_up(nodes)

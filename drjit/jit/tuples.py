@@ -1,8 +1,8 @@
-"""Named tuples like those of the module `typing`, made in a quarter of the time: a small program
-imports fifty of them.
+"""Named tuples like those of the module `typing`. Their classes are created in a quarter of the
+time: a small program imports fifty of them.
 
-`typing` checks the annotations, and has a constructor compiled for each class. Here, constructors
-with as many fields share their code but for the names.
+`typing` checks the annotations, and compiles a constructor for each class. Here, constructors with
+the same number of fields share their code, except for the names.
 """
 
 import sys
@@ -17,7 +17,7 @@ __all__ = ["NamedTuple"]
 _UNEXPECTED = TypeError if sys.version_info >= (3, 13) else ValueError
 
 
-class _Row(tuple):
+class _Base(tuple):
     """What all named tuples have in common."""
 
     __slots__ = ()
@@ -26,18 +26,18 @@ class _Row(tuple):
 
     @classmethod
     def _make(cls, iterable: Iterable) -> Any:
-        """Makes one of a sequence of values."""
-        found = tuple.__new__(cls, iterable)
-        if len(found) != len(cls._fields):
-            raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(found)}")
-        return found
+        """Makes a tuple from a sequence of values."""
+        values = tuple.__new__(cls, iterable)
+        if len(values) != len(cls._fields):
+            raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(values)}")
+        return values
 
     def _replace(self, /, **values: Any) -> Any:
         """Returns a copy with other values of some fields."""
-        found = self._make(map(values.pop, self._fields, self))
+        copy = self._make(map(values.pop, self._fields, self))
         if values:
             raise _UNEXPECTED(f"Got unexpected field names: {list(values)!r}")
-        return found
+        return copy
 
     __replace__ = _replace  # what `copy.replace` calls, from Python 3.13 on
 
@@ -85,7 +85,7 @@ class _Type(type):
         }
         for k, field in enumerate(fields):
             own[field] = _tuplegetter(k, f"Alias for field number {k}")
-        return type(name, (_Row,), own | members)
+        return type(name, (_Base,), own | members)
 
 
 # From Python 3.14 on, annotations are functions of a class.

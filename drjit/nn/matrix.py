@@ -362,7 +362,7 @@ def matvec(
     _check_operands(views, x, what)
     (place, *bias), cls = _operands(views, x._type, what)
     if transpose:
-        place = place.turned
+        place = place.transpose
     _, rows, columns, _, transposed, *_ = place
     inner, count = (rows, columns) if transposed else (columns, rows)
     if inner != x._node.dtype.count:

@@ -33,7 +33,7 @@ from ..jit.ir.node import Node
 from ..jit.ir.scope import innermost, stack
 from ..jit.run import launch
 from ..jit.run.freeze import active as active_recorder
-from ..jit.trace.template import Template, repeatable
+from ..jit.trace.template import Template, is_repeatable
 from .philox import block, normals, units
 from .words import Words, data, into, words
 
@@ -259,7 +259,7 @@ class Philox4x32Generator(Generator):
         w = target.words
         zero = leaf.literal(w.UInt, 0) if w.traced else 0
         one_lane = None if target.by_entry else target.lanes()
-        known = w.traced and again is None and repeatable()
+        known = w.traced and again is None and is_repeatable()
         found: list[Any] = []
         calls = 0
         while len(found) < target.count:

@@ -60,7 +60,7 @@ class Broken:
     def assemble(self, ptx, target):
         self.calls += 1
         if "bad" in ptx:
-            raise AssemblerError(assembler.explained("PTX, line 1; error", ptx, self.name))
+            raise AssemblerError(assembler.explain("PTX, line 1; error", ptx, self.name))
         return b"\x7fELF" + target.encode()
 
 
@@ -114,13 +114,13 @@ def test_resources_in_a_report():
 
 def test_what_the_driver_loads(library, broken):
     gpu = Cuda(LibCuda(library))
-    before = assembler.kind(gpu)
+    before = assembler.image_facts(gpu)
     assert assembler.assemble(gpu, PTX, "k1") == b"\x7fELFsm_90"
     library.capability = (8, 6)
     other = Cuda(LibCuda(library))
     assert assembler.assemble(other, PTX, "k1") == b"\x7fELFsm_86"
     broken.version = (11, 8)
-    assert len({before, assembler.kind(other), assembler.kind(gpu)}) == 3
+    assert len({before, assembler.image_facts(other), assembler.image_facts(gpu)}) == 3
 
 
 def test_the_driver_takes_ptx_where_there_is_no_tool(library, monkeypatch):
@@ -141,7 +141,7 @@ def test_the_driver_takes_ptx_where_the_tool_is_newer(library, broken):
     broken.version = (13, 0)
     gpu = Cuda(LibCuda(library))
     assert assembler.assemble(gpu, PTX, "k1") == PTX.encode() + b"\0"
-    assert broken.calls == 0 and assembler.kind(gpu) == ("CUDA driver", (9, 0))
+    assert broken.calls == 0 and assembler.image_facts(gpu) == ("CUDA driver", (9, 0))
 
 
 def test_the_emulator_takes_ptx(broken):

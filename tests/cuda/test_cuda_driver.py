@@ -264,7 +264,7 @@ def test_llvm_without_ptx(library, monkeypatch):
 
 def test_an_error_of_the_driver(library, monkeypatch):
     library.fails = {"cuInit": 100}
-    monkeypatch.setattr(discovery, "opened", lambda: library)
+    monkeypatch.setattr(discovery, "open_library", lambda: library)
     monkeypatch.setattr(libcuda, "load_library", lambda: library)
     monkeypatch.delenv("DRJIT_CUDA", raising=False)
     with pytest.raises(DeviceUnavailable, match=r"reports CUDA_ERROR_NO_DEVICE: no CUDA-capable"):
@@ -272,7 +272,7 @@ def test_an_error_of_the_driver(library, monkeypatch):
 
 
 def test_a_usable_driver(library, monkeypatch):
-    monkeypatch.setattr(discovery, "opened", lambda: library)
+    monkeypatch.setattr(discovery, "open_library", lambda: library)
     monkeypatch.setattr(libcuda, "load_library", lambda: library)
     monkeypatch.delenv("DRJIT_CUDA", raising=False)
     found = discover()

@@ -134,7 +134,7 @@ def test_streams_wait_for_each_other():
         capsule = x.__dlpack__(stream=theirs)
         assert len(gpu.driver._queues[theirs]) == 1  # waits for the upload
         seen = np.zeros(3, np.float32)
-        taken = dlpack.take(capsule, "test")
+        taken = dlpack.take_array(capsule, "test")
         gpu.driver.copy(seen.ctypes.data, taken.address, 12, theirs)
         before = len(gpu.driver._queues[gpu.queue.stream])
         del capsule, taken  # our stream waits for the copy before the memory is used again
@@ -151,7 +151,7 @@ def test_requests_that_cannot_be_met(gpu):
         x.__dlpack__(dl_device=(1, 0))
     with pytest.raises(BufferError, match="no streams"):
         llvm.Float([1, 2]).__dlpack__(stream=1)
-    copied = dlpack.take(x.__dlpack__(stream=-1, copy=True), "test")
+    copied = dlpack.take_array(x.__dlpack__(stream=-1, copy=True), "test")
     assert copied.address != x._node.data.address
 
 
@@ -269,10 +269,10 @@ def test_arrays_that_cannot_be_converted(gpu):
 
 def test_types_that_dlpack_has_beyond_ours(gpu):
     owner = dr.scalar.ArrayXf()
-    capsule = dlpack.give(gpu.allocate(8).address, dt.f32, (2,), (2, 0), owner, True)
+    capsule = dlpack.make_capsule(gpu.allocate(8).address, dt.f32, (2,), (2, 0), owner, True)
     dlpack._structure(capsule).tensor.code = 4  # bfloat
     with pytest.raises(TypeError, match=r"Float\(\): elements of DLPack's type \(4, 32 bits"):
-        dlpack.take(capsule, "Float()")
+        dlpack.take_array(capsule, "Float()")
 
 
 def test_import_tensor(gpu):

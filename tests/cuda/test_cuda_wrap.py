@@ -37,7 +37,7 @@ class Imitation:
         )
 
     def from_dlpack(self, array):
-        taken = dlpack.take(array.__dlpack__(stream=1), "torch")
+        taken = dlpack.take_array(array.__dlpack__(stream=1), "torch")
         held = memory(taken.address, taken.dtype.numpy, taken.shape)
         return Tensor(self.gpu, held, taken.owner)
 

@@ -66,7 +66,7 @@ def test_many_tiles(threads, nbytes, monkeypatch, tmp_path):
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(llvm, "host", lambda: Machine(nbytes, nbytes == 64))
     monkeypatch.setattr(variants, "pinned", "compiled")
-    monkeypatch.setattr(cpu_matmul, "_largest", lambda depth: (48, 64))
+    monkeypatch.setattr(cpu_matmul, "_largest_tile", lambda depth: (48, 64))
     monkeypatch.setattr(product, "_remembered", product._remembered.__wrapped__)
     before = runtime.thread_count()
     runtime.set_thread_count(threads)

@@ -193,7 +193,7 @@ def test_a_kernel_that_cannot_be_compiled(wait):
     entry, a = launcher.JobEntry(), np.zeros(100, "q")
     add(a, 1, entry)
     add(a, 5)
-    runtime.fail(entry, KernelError("no such instruction"))
+    runtime.fail_jobs(entry, KernelError("no such instruction"))
     with pytest.raises(KernelError, match="no such instruction"):
         wait()
     wait()
@@ -363,9 +363,9 @@ def one(monkeypatch):
     return run
 
 
-@pytest.mark.parametrize("limit", [("OFTEN", 3), ("HOT", 0.0)])
+@pytest.mark.parametrize("limit", [("HOT_LAUNCHES", 3), ("HOT_SECONDS", 0.0)])
 def test_what_is_there_soon_gives_way_to_the_best(one, monkeypatch, limit):
-    monkeypatch.setattr(variants, "HOT", 1e9)
+    monkeypatch.setattr(variants, "HOT_SECONDS", 1e9)
     own, want = one()
     background.finish()  # a thread has the kernel run before it notes what the code is
     assert own.address and own.is_baseline and own.state == "memory"

@@ -335,7 +335,7 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     finds the better form at once.
     """
     monkeypatch.setattr(variants, "pinned", "compiled")
-    monkeypatch.setattr(variants, "HOT", 1e9)
+    monkeypatch.setattr(variants, "HOT_SECONDS", 1e9)
     x = dr.linspace(Float, 0, 1, 5000)
 
     def collatz():
@@ -352,7 +352,7 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     assert own().is_baseline and own().state == "memory"
     first = own().address
     assert (collatz().numpy() == want).all() and own().address == first
-    monkeypatch.setattr(variants, "HOT", 0.0)
+    monkeypatch.setattr(variants, "HOT_SECONDS", 0.0)
     ready, threads = threading.Event(), []
     compile_ = simd.compile
 
@@ -370,7 +370,7 @@ def test_a_hot_loop_gets_wider_packets(where, monkeypatch):
     assert len(threads) == 1 and threads[0] is not threading.current_thread()
     assert cache.info()["entries"] >= 2
     dr.flush_kernel_cache()
-    monkeypatch.setattr(variants, "HOT", 1e9)
+    monkeypatch.setattr(variants, "HOT_SECONDS", 1e9)
     assert (collatz().numpy() == want).all()
     assert not own().is_baseline and own().state == "disk"
 
@@ -442,7 +442,7 @@ def test_a_kernel_is_compiled_in_the_background(where, monkeypatch, lasting):
     ready.set()
     background.finish()
     assert (f() == want).all()
-    assert own.state == "memory" and own.address and own.measured == 4
+    assert own.state == "memory" and own.address and own.interpreted_launches == 4
     assert own.compiled_at == 0  # no launch has waited
     assert len(threads) == 1 and threads[0] is not threading.current_thread()
     assert own.seconds > 0

@@ -112,17 +112,17 @@ def test_a_pause_by_another_thread_while_the_threshold_changes(change, monkeypat
         gc.set_threshold(10)
         if change is collector.resume:
             collector.defer()
-            assert gc.get_threshold()[0] == collector.MOST
+            assert gc.get_threshold()[0] == collector.DEFERRED_THRESHOLD
         else:
             monkeypatch.setattr(collector, "_restore", lambda: None)
         monkeypatch.setattr(collector, "gc", paused)
         change()
         assert gc.get_threshold()[0] == collector.PAUSED
         monkeypatch.undo()
-        collector.go_on(paused)
+        collector.end_pause(paused)
         assert gc.get_threshold()[0] == 10
     finally:
-        collector.go_on(paused)
+        collector.end_pause(paused)
         collector.resume()
         gc.set_threshold(*before)
 
@@ -185,7 +185,9 @@ def test_garbage_is_collected_while_threads_compile(monkeypatch):
     dr.eval(Float(1, 2) * 3)
     task = background.submit(lambda: opened.wait(LIMIT))
     try:
-        for _ in range(2 * collector.MOST):  # also if an earlier test has deferred the collector
+        for _ in range(
+            2 * collector.DEFERRED_THRESHOLD
+        ):  # also if an earlier test has deferred the collector
             Cycle()
         assert not gone
         dr.eval(Float(1, 2, 3) * 3 + 2)
@@ -691,7 +693,7 @@ def test_the_end_finds_a_thread_in_llvm():
     from drjit.jit import locks
     from drjit.jit.cpu import background
     def long():
-        with locks.native():
+        with locks.native_call():
             ctypes.PyDLL(None)  # as if in LLVM
             threading.Event().wait()
     import threading, atexit

@@ -45,8 +45,8 @@ def test_large_work_does_not_wait_for_numpy(monkeypatch: pytest.MonkeyPatch) -> 
         (op.abs, 3, True), (op.abs, 1_000_000, True), (op.sin, 3, True), (op.sin, 1_000_000, False),
     ):  # fmt: skip
         (found,) = schedule.preview([ir.apply(f, ir.apply(op.mul, x, x))])
-        monkeypatch.setattr(found, "spent", 0.0)
-        monkeypatch.setattr(found, "time", 0.0)
+        monkeypatch.setattr(found, "estimated_seconds", 0.0)
+        monkeypatch.setattr(found, "interpreted_seconds", 0.0)
         monkeypatch.setattr(found.entry, "kernel", 0)
         monkeypatch.setattr(found, "cached", False)
         assert variants.prefers_numpy(found, size) is expected, (f, size)
@@ -215,7 +215,7 @@ def test_scatters(kind: op.Op | None, count: int, how: dict, want: str) -> None:
     schedule.evaluate([])
     values = [opaque(dt.f32, [1, 2]) for _ in range(2)]
     index = opaque(dt.u32, [0, 1])
-    target = access.Replacement(opaque(dt.f32, range(4)))
+    target = access.WriteTarget(opaque(dt.f32, range(4)))
     after = access.scatter(target, values[:count], Access(index, what="s", **how), kind)
     # Both values are inputs, so that the numbers of words are the same in all cases.
     (found,) = schedule.preview([ir.apply(op.add, *values)])

@@ -18,7 +18,7 @@ from drjit.jit.ir import node, op
 from drjit.jit.ir.node import Node
 from drjit.jit.run import launch, pending, schedule
 from drjit.jit.trace import access, record
-from drjit.jit.trace.access import Access, Replacement
+from drjit.jit.trace.access import Access, WriteTarget
 
 pytestmark = pytest.mark.usefixtures("computing_nodes")
 
@@ -143,7 +143,7 @@ def test_side_effects_happen_once_for_the_lanes_that_are_there(tier) -> None:
 
     def body(s: list[Node]) -> list[Node]:
         nonlocal target
-        taken = Replacement(target)
+        taken = WriteTarget(target)
         target = None
         target = access.scatter(taken, [u32(1)], Access(s[0], what="test", reduce="add"))
         return [add(s[0], u32(1))]
@@ -168,7 +168,7 @@ def test_a_scatter_before_and_after_a_loop_keep_their_order(tier) -> None:
 
     def put(value: Node) -> None:
         nonlocal target
-        taken = Replacement(target)
+        taken = WriteTarget(target)
         target = None
         target = access.scatter(taken, [value], Access(u32(0), what="test"))
 
@@ -232,7 +232,7 @@ def test_an_exception_undoes_the_recording() -> None:
 
     def body(s: list[Node]) -> list[Node]:
         nonlocal target
-        taken = Replacement(target)
+        taken = WriteTarget(target)
         target = None
         target = access.scatter(taken, [f32(1)], Access(s[0], what="test"))
         raise ValueError("stop")
@@ -304,7 +304,7 @@ def test_reading_what_the_same_loop_writes_is_refused() -> None:
 
     def body(s: list[Node]) -> list[Node]:
         nonlocal target
-        taken = Replacement(target)
+        taken = WriteTarget(target)
         target = None
         target = access.scatter(taken, [f32(1)], Access(s[0], what="test"))
         access.gather(target, Access(s[0], what="dr.gather"))
@@ -374,7 +374,7 @@ def test_a_loop_with_side_effects_that_has_run_gets_no_more_variables(tier):
     held = [schedule.materialize(node.literal(dt.u32, 0, 1))]
 
     def body(nodes):
-        taken, one = Replacement(held.pop()), u32(1)
+        taken, one = WriteTarget(held.pop()), u32(1)
         held.append(access.scatter(taken, [one], Access(u32(0), reduce="add")))
         return [add(nodes[0], u32(1))]
 

@@ -70,7 +70,7 @@ class Array:
         at = Access(index, what="scatter", **how)
         node, self.node = self.node, None
         witness = weakref.ref(node)
-        target = access.Replacement(node)
+        target = access.WriteTarget(node)
         del node
         after = None
         try:
@@ -449,7 +449,7 @@ def test_scatter_into_what_is_not_evaluated(tier: str, make: Callable[[], Node])
 
 
 def test_a_target_cannot_be_taken_twice() -> None:
-    target = access.Replacement(ramp(2))
+    target = access.WriteTarget(ramp(2))
     target.own()
     with pytest.raises(RuntimeError, match="taken twice"):
         target.own()

@@ -176,4 +176,4 @@ def test_failing_allocations():
         expected = found if expected is None else expected
         np.testing.assert_array_equal(found, expected)
     collector.pauses.clear()  # those that could not be ended without memory
-    collector.go_on(None)
+    collector.end_pause(None)

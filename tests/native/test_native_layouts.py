@@ -68,7 +68,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", substitutes.rooms)
+@pytest.mark.parametrize("name", substitutes.modules)
 def test_rooms_name_the_objects_that_their_code_knows(name, monkeypatch):
     room, used, attributes = import_module(name), set(), objects.attributes
     monkeypatch.setattr(objects, "attributes", lambda kind: used.add(kind) or attributes(kind))
@@ -78,7 +78,7 @@ def test_rooms_name_the_objects_that_their_code_knows(name, monkeypatch):
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_there_is_no_native_code_for_other_layouts(other, monkeypatch):
-    rooms = [import_module(name) for name in substitutes.rooms]
+    rooms = [import_module(name) for name in substitutes.modules]
     with monkeypatch.context() as patch:
         OTHERS[other](patch)
         assert not any(objects.are_known(room.OBJECTS) for room in rooms)

@@ -13,7 +13,7 @@ from drjit.jit import substitutes
 from drjit.jit.cpu import background, variants, warm_up
 from drjit.llvm import Float
 
-ROOMS = [import_module(name) for name in substitutes.rooms]
+ROOMS = [import_module(name) for name in substitutes.modules]
 pytestmark = pytest.mark.skipif(not any(map(warm_up.places, ROOMS)), reason="other layout")
 
 
@@ -23,7 +23,7 @@ def installed(monkeypatch):
     monkeypatch.setattr(variants, "pinned", "compiled")
     for name in ("perform", "repeat", "collect_nodes"):
         monkeypatch.setattr(substitutes, name, None)
-    monkeypatch.setattr(warm_up, "_due", dict(substitutes.rooms))
+    monkeypatch.setattr(warm_up, "_due", dict(substitutes.modules))
     monkeypatch.setattr(warm_up, "_tasks", {})
     seen = []
     for room in ROOMS:
@@ -47,7 +47,7 @@ def test_it_comes_once_a_process_does_much(stored, how, installed, monkeypatch):
     for name, nodes in ("COMPILED", 1000), ("FIRST", 1000), ("AGAIN", 10):
         monkeypatch.setattr(warm_up, name, nodes)
     before = start + 1000
-    monkeypatch.setattr(warm_up, "_due", dict.fromkeys(substitutes.rooms, before))
+    monkeypatch.setattr(warm_up, "_due", dict.fromkeys(substitutes.modules, before))
     monkeypatch.setattr(substitutes, "milestone", before)
     for k in range(1000):
         y = x * 3 + k
@@ -81,7 +81,7 @@ from drjit.llvm.ad import Float
 
 x = Float(1, 2, 3)
 dr.enable_grad(x)
-substitutes.rooms = dict.fromkeys(substitutes.rooms, 0)
+substitutes.modules = dict.fromkeys(substitutes.modules, 0)
 substitutes.milestone -= substitutes.FIRST
 f = dr.freeze(lambda x: dr.sin(x) * 2)
 for k in range(300):
@@ -97,7 +97,7 @@ COMPILED = """
 from drjit.jit.cpu import warm_up
 from importlib import import_module
 from drjit.jit import substitutes
-print([len(warm_up.places(import_module(name))) for name in substitutes.rooms])
+print([len(warm_up.places(import_module(name))) for name in substitutes.modules])
 """
 
 

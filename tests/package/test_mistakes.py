@@ -353,7 +353,7 @@ def test_generators_and_long_functions_are_left_alone():
     text = "def numbers():\n    yield 1\n    1 / 0"
     assert next(of_ours(text, "numbers")()) == 1
     many = "def numbers():\n    return [" + ", ".join(f"'{k}'.x" for k in range(300)) + "]"
-    assert frames.leave not in of_ours(many, "numbers").__code__.co_consts
+    assert frames.strip_frames not in of_ours(many, "numbers").__code__.co_consts
 
 
 def test_every_public_function_is_guarded():
@@ -361,7 +361,7 @@ def test_every_public_function_is_guarded():
         name
         for name in dr.__all__
         if isinstance(f := getattr(dr, name), types.FunctionType)
-        and frames.leave not in f.__code__.co_consts
+        and frames.strip_frames not in f.__code__.co_consts
         and not f.__code__.co_flags & 0x20
     ]
     assert missing == []

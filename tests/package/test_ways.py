@@ -86,7 +86,7 @@ def traversal() -> Iterator[Callable[[], Any]]:
 def measured() -> dict[str, list[str]]:
     """The files of each way in a process that has native code, as one has that launches much. Where
     calls differ, because other work was due, the shortest one counts."""
-    for name in substitutes.rooms:
+    for name in substitutes.modules:
         room = import_module(name)
         room.install(warm_up.places(room))
     substitutes.milestone = math.inf

@@ -50,7 +50,7 @@ def lanes(request, monkeypatch, caches):
     monkeypatch.setattr(variants, "pinned", "compiled")
     monkeypatch.setattr(packet_width, "default_lanes", lambda: request.param)
     monkeypatch.setenv("DRJIT_CACHE_DIR", caches[request.param])
-    monkeypatch.setattr(cpu_collective, "_blocks", small_blocks)
+    monkeypatch.setattr(cpu_collective, "_block_lanes", small_blocks)
     threads = runtime.thread_count()
     runtime.set_thread_count(2)
     yield request.param

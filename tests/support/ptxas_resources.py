@@ -36,7 +36,7 @@ def resources(tool: Ptxas, ptx: str, target: str) -> dict[str, Resources]:
         done = tool._run("-v", f"-arch={target}", str(source), "-o", str(result))
     text = done.stderr + done.stdout
     if done.returncode:
-        raise AssemblerError(assembler.explained(text.replace(f"{source}", "PTX"), ptx, tool.name))
+        raise AssemblerError(assembler.explain(text.replace(f"{source}", "PTX"), ptx, tool.name))
     return reported(text)
 
 

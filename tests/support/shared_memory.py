@@ -28,7 +28,7 @@ def guarded(values: Any) -> np.ndarray:
     """Returns a copy of values whose last byte is the last one before a page without access, or
     `_near` that."""
     values = np.ascontiguousarray(values)
-    size = values.nbytes + (memory._beyond(values.dtype) if _near else 0)
+    size = values.nbytes + (memory._overread_bytes(values.dtype) if _near else 0)
     size = -(-size // values.itemsize) * values.itemsize
     pages = -(-size // PAGE)
     whole = mmap.mmap(-1, (pages + 1) * PAGE)
@@ -130,7 +130,7 @@ def others() -> None:
 
 def loops() -> None:
     """Loops that run so often that they get their best form, which has the most lanes."""
-    variants.OFTEN, variants.HOT = 2, 1e-9
+    variants.HOT_LAUNCHES, variants.HOT_SECONDS = 2, 1e-9
     for name in ("Float", "Float64", "UInt64", "Int64", "UInt8"):
         cls = getattr(ad, name)
         for n in (2, 7, 65):

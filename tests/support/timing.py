@@ -19,7 +19,7 @@ DELAY = 0.1
 def have(threads: str) -> None:
     """Has work of other threads be `early` or `late`, everywhere in this process."""
     if threads == "early":
-        background.take = _early(PATIENCE, background.take, lambda _, task, *__: task.done())
+        background.enqueue = _early(PATIENCE, background.enqueue, lambda _, task, *__: task.done())
         runtime.launch = _early(SHORT, runtime.launch, lambda job, *_: runtime.completed() >= job)
         cache.DELAY = 0.0
     else:

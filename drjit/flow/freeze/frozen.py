@@ -21,7 +21,7 @@ from ...jit.ir.scope import innermost
 from ...jit.run import schedule
 from ...jit.run.freeze import Recorder, Recording, Replay, SizeChanged, active
 from ...jit.run.freeze_size import plain
-from ...jit.trace.access import Replacement
+from ...jit.trace.access import WriteTarget
 from ...jit.tuples import NamedTuple
 from ..region.state import call
 from .fast_path import Check, MatchedInputs, fast_path
@@ -260,7 +260,7 @@ class FrozenFunction:
             )
         if isinstance(recording, str):
             self.n_recordings += 1
-            log.once(f"{self._what} is traced in every call: %s.", recording)
+            log.log_once(f"{self._what} is traced in every call: %s.", recording)
         else:
             with schedule.lock:
                 self.n_recordings += family.add(recording)
@@ -330,7 +330,7 @@ def _own(layout: InputLayout | MatchedInputs, k: int) -> None:
     """Drops other references to a value that will be written to, so that only its arrays own it."""
     nodes, holders = layout.nodes, layout.holders[k]
     witness = weakref.ref(nodes[k])
-    held = Replacement(nodes[k])
+    held = WriteTarget(nodes[k])
     nodes[k] = None
     for o, name in holders:
         setattr(o, name, None)

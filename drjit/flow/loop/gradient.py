@@ -70,7 +70,7 @@ class StoredTrajectory:
             at = access.Access(self._place(nodes[-1]), mask, _WHAT, inside=True)
             for k, n in zip(loop.places, nodes, strict=False):
                 if k in memory:
-                    after = access.scatter(access.Replacement(memory.pop(k)), [n], at)
+                    after = access.scatter(access.WriteTarget(memory.pop(k)), [n], at)
                     if after is not None:
                         memory[k] = after
 
@@ -379,7 +379,7 @@ class RecordedLoop(RecordedOp):
         kinds = {kind for t in self.targets.rows for kind in t.kinds}
         if {*self.inputs} & {*self.outputs} or not kinds <= {"add"}:
             raise RuntimeError(f"{text}. {hint}")
-        log.once(f"{text}: its derivatives are those of each iteration by itself. {hint}")
+        log.log_once(f"{text}: its derivatives are those of each iteration by itself. {hint}")
 
     def _fixed(self) -> list[int]:
         """Returns the inputs that the loop does not change."""

@@ -375,7 +375,7 @@ class SymbolicLoop:
         """Warns of a loop that does not change its condition."""
         rows = zip(self.places, self.nodes, finals, strict=True)
         unchanged = {n: k for k, n, final in rows if (v := self.before[k]) and final is v.node}
-        used = record.inputs_of(self.condition, self.nodes) if unchanged else set()
+        used = record.condition_inputs(self.condition, self.nodes) if unchanged else set()
         if not used or not used <= unchanged.keys():
             return
         names = [f"'{self.state.paths[k]}'" for n, k in unchanged.items() if n in used]

@@ -286,7 +286,7 @@ class RecordedRegion:
         """Prepares the body for `pull` and `push` in a recording of its own, parts of which can be
         instantiated again. Variables of gathered arrays from outside have their gradients in
         `outer_gradients`."""
-        here = record.part(mask or self.mask, self.depth)
+        here = record.reopened(mask or self.mask, self.depth)
         with capture.body(outer_gradients, self.begin), here as scope:
             yield DerivedBody(self, scope)
 
@@ -377,7 +377,7 @@ class RecordedRegion:
             traverse.visit(mode, variables)
             return
         copies(values)
-        get = copies.made.get
+        get = copies.replacements.get
         before = [(v, v.inputs, v.result) for v in variables]
         for v, inputs, result in before:
             if inputs:
@@ -488,7 +488,7 @@ class Recomputation:
         if v.deps[0] in self._operations:
             value = self._operations[v.deps[0]][v.data]
             return memory_rules.full(value, v.size).var if value.node.size == 1 else value.var
-        get, variable, lanes_ = self.copies.made.get, self.made.get, self.copies.size
+        get, variable, lanes_ = self.copies.replacements.get, self.made.get, self.copies.size
         result = None if v.result is None else get(v.result, v.result)
         deps, inputs = tuple(map(variable, v.deps, v.deps)), tuple(map(get, v.inputs, v.inputs))
         made = graph.recorded_again(v, deps, inputs, result)
@@ -527,7 +527,7 @@ class DerivedBody:
     def needs(self) -> set[Node]:
         """The nodes of the body's state on which the results depend."""
         roots = [*self.results, *self.scope.effects]
-        self._dependences = self.body.substitution((), None, self).inside(roots)
+        self._dependences = self.body.substitution((), None, self).collect(roots)
         return {*self.body.nodes}.intersection(self._dependences)
 
     def again(

@@ -245,7 +245,7 @@ class _Attachment:
             if isinstance(op, ValueOp):
                 getattr(op, name)()
             else:
-                with locks.given_up():
+                with locks.released():
                     getattr(op, name)()
         if not op._assigned and not op._more_inputs and not op._more_outputs:
             log.warn(

@@ -14,7 +14,7 @@ from ...array import interop, pytree, table
 from ...array.base import type_label
 from ...array.show import is_array
 from ...jit.backend import JitBackend
-from ...jit.device import Device, find, missing
+from ...jit.device import Device, find, unavailable_reason
 from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from ..ad.custom import CustomOp, custom
@@ -166,9 +166,9 @@ def _on_gpu(data: Any, framework: str) -> Any:
     if device is None:
         raise TypeError(
             f"dr.wrap(): a {framework} array is on a GPU, and the CUDA backend is not available: "
-            f"{missing(JitBackend.CUDA)} Move it to the processor first."
+            f"{unavailable_reason(JitBackend.CUDA)} Move it to the processor first."
         )
-    found = device.foreign(data, "dr.wrap()")
+    found = device.import_array(data, "dr.wrap()")
     try:
         leaf_class = found and table.find("cuda.ad", "leaf", found.dtype)
         table.find("cuda.ad", "tensor", found.dtype)  # pyright: ignore[reportOptionalMemberAccess]

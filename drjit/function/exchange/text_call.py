@@ -329,7 +329,7 @@ class Derivatives(ValueOp):
                 and numbers.
         """
         call = self.call
-        with locks.given_up():
+        with locks.released():
             found = _flat(function(*call.args, *more))
         title = f"dr.kernel: {what}= of {call.title}()"
         if len(found) != count:

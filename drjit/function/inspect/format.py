@@ -22,7 +22,7 @@ from ...jit.ir.node import BUFFER, Node, apply, broadcast_size, buffer, literal,
 from ...jit.lazy import np
 from ...jit.run import launch, pending, schedule
 from ...jit.trace import record
-from ...jit.trace.access import Access, Replacement, scatter
+from ...jit.trace.access import Access, WriteTarget, scatter
 from ..conversion import is_array, map_leaves
 
 if TYPE_CHECKING:
@@ -353,7 +353,7 @@ class Sample:
         if active.op is op.literal:
             active = literal(dt.mask, active.data, size)
         at = Access(literal(dt.u32, 0), active, what)
-        self._counter = scatter(Replacement(_zeros(dt.u32, 1)), [], at, op.scatter_inc)
+        self._counter = scatter(WriteTarget(_zeros(dt.u32, 1)), [], at, op.scatter_inc)
         self._arrays: list[Node] = []
         if self._counter is None:  # there are no lanes
             return
@@ -364,7 +364,7 @@ class Sample:
         # Not a literal where values have size 1: within a body, the kernel may have more lanes.
         at = Access(slot, taken, what, inside=True)
         for value in (make(op.lane, dt.u32, size, (), current()), *values):
-            after = scatter(Replacement(_zeros(value.dtype, capacity)), [value], at)
+            after = scatter(WriteTarget(_zeros(value.dtype, capacity)), [value], at)
             if after is not None:
                 self._arrays.append(after)
 

@@ -1,9 +1,9 @@
 """Background work: threads that compile kernels while the program goes on.
 
 Work that something waits for comes first. Threads end when nothing is left to do. While there are
-any, the collector is paused: these threads run no code of the program, so whoever waits for them
-never waits for itself. Forks wait for the work that is under way; what has not begun is left to
-both processes. The end of the process waits for none: see `end`.
+any, the collector is paused: these threads run no code of the program, so a thread that waits for
+them never waits for itself. Forks wait for the work that is under way; what has not begun is left
+to both processes. The end of the process waits for little of it: see `shut_down`.
 """
 
 import _thread
@@ -18,21 +18,21 @@ from typing import Any
 
 from .. import collector, locks
 
-MOST = 8  # threads
+MOST_THREADS = 8  # threads
 SWITCH = 1e-3
-"""Seconds after which a thread lets another one run Python, while there are threads. The program
-gets its turn sooner, whenever it has released the interpreter for a moment."""
+"""The interpreter's switch interval in seconds while there are threads. A short one lets the
+program continue sooner after it has released the interpreter for a moment."""
 END_SECONDS = 0.4
-"""How long the end of the process waits for what later processes can use, and for threads to stand
-still."""
+"""How long the end of the process waits for what later processes can use, and again for threads to
+stand still."""
 
-# Each operation on these is one step: no lock is needed, which a finalizer or an interrupt could
-# find taken.
+# Each operation on these is atomic, so they need no lock, which a finalizer or an interrupt might
+# find locked.
 _urgent: deque["Task"] = deque()
 _others: deque["Task"] = deque()
 _unfinished: set["Task"] = set()
 _threads: list[object] = []  # an object for each
-_usual: float | None = None  # the program's switch interval while ours is in force
+_program_interval: float | None = None  # the program's switch interval while ours is in force
 _forking = False
 _ended = False  # whether the process is about to end
 
@@ -50,28 +50,28 @@ class Task:
         self._over.acquire()
 
     def done(self) -> bool:
-        """Returns whether it has ended."""
+        """Returns whether the task has ended."""
         return self._work is None
 
     def wait(self) -> None:
-        """Waits until it has ended; runs it here if no thread will."""
+        """Waits until the task has ended; runs it here if no thread will."""
         locks.check_wait("a task")
         if _ended:
             if self._withdraw():
                 self.run()
             return
-        _go_on()  # in a child
+        _restart()  # in a child
         with self._over:
             pass
 
     def hurry(self) -> None:
-        """Moves it ahead of work that nothing waits for."""
+        """Moves the task ahead of work that nothing waits for."""
         if self in _others and self._withdraw():
             _urgent.append(self)
-            _go_on()  # the thread that would have taken it may be about to leave
+            _restart()  # the thread that would have taken it may be about to leave
 
     def _withdraw(self) -> bool:
-        """Removes it from the queues; returns whether it was still there."""
+        """Removes the task from the queues; returns whether it was still there."""
         for queue in (_urgent, _others):
             with contextlib.suppress(ValueError):
                 queue.remove(self)
@@ -98,32 +98,33 @@ class Task:
 
 
 def submit(work: Callable[[], Any], threads: int = 1, urgent: bool = False) -> Task | None:
-    """Queues work for at most so many `threads`; `urgent` work comes first. Returns None if no
-    thread can be started."""
+    """Queues work, for which there may be up to `threads` threads; `urgent` work comes first.
+    Returns None if no thread can be started."""
     task = Task(work)
-    return task if take(task, threads, urgent) else None
+    return task if enqueue(task, threads, urgent) else None
 
 
-def take(task: Task, threads: int = 1, urgent: bool = False) -> bool:
-    """The same for a task that its owner has to know before it begins; returns whether it will."""
+def enqueue(task: Task, threads: int = 1, urgent: bool = False) -> bool:
+    """Queues a task that its owner has to know before it begins; returns whether it will run."""
     if _ended:
         return False
     _unfinished.add(task)
     (_urgent if urgent else _others).append(task)
-    if len(_threads) < min(threads, MOST) and not _start() and not _threads and task._withdraw():
+    is_full = len(_threads) >= min(threads, MOST_THREADS)
+    if not is_full and not _start() and not _threads and task._withdraw():
         _unfinished.discard(task)
         return False
     return True
 
 
 def finish() -> None:
-    """Waits for all work submitted so far, and for what that submits."""
+    """Waits for all work submitted so far, and for the work that this submits."""
     while tasks := list(_unfinished):
         for task in tasks:
             task.wait()
 
 
-def _go_on() -> None:
+def _restart() -> None:
     """Starts a thread if there is work, but no thread to do it."""
     if (_urgent or _others) and not _threads:
         _start()
@@ -131,20 +132,20 @@ def _go_on() -> None:
 
 def _start() -> bool:
     """Starts a thread; returns whether that was possible."""
-    global _usual
+    global _program_interval
     if _forking:  # see `_resume`
         return True
     thread = object()
     try:
         _threads.append(thread)
         collector.pause(thread)
-        if _usual is None and sys.getswitchinterval() > SWITCH:
-            _usual = sys.getswitchinterval()
+        if _program_interval is None and sys.getswitchinterval() > SWITCH:
+            _program_interval = sys.getswitchinterval()
             sys.setswitchinterval(SWITCH)
-        # Not those of `threading`, which wait for each other, and the end of the process for them.
+        # Not a thread of `threading`: its start waits, and so does the end of the process for it.
         _thread.start_new_thread(_work, (thread,))
     except BaseException as error:
-        _leave(thread)
+        _unregister(thread)
         if isinstance(error, RuntimeError):  # the process is ending, or has too many threads
             return False
         raise
@@ -157,7 +158,7 @@ def _work(thread: object) -> None:
     locks.own_threads.add(me)
     while True:
         while task := _next():
-            collector.insist()
+            collector.pause_again()
             task.run()
             del task  # and what it keeps alive
         _drop(thread)
@@ -166,7 +167,7 @@ def _work(thread: object) -> None:
             break
         _threads.append(thread)
     locks.own_threads.discard(me)
-    _leave(thread)
+    _unregister(thread)
 
 
 def _next() -> Task | None:
@@ -183,17 +184,17 @@ def _drop(thread: object) -> None:
         _threads.remove(thread)
 
 
-def _leave(thread: object) -> None:
-    """Unregisters a thread, and undoes what is in force while there are any."""
-    global _usual
+def _unregister(thread: object) -> None:
+    """Unregisters a thread, and restores the switch interval if it was the last one."""
+    global _program_interval
     _drop(thread)
-    usual, mine = _usual, sys.getswitchinterval() == SWITCH  # or the program has set another one
+    before, is_ours = _program_interval, sys.getswitchinterval() == SWITCH
     # Python lets no other thread run between the test and the call.
-    if not _threads and usual is not None:
-        _usual = None
-        if mine:
-            sys.setswitchinterval(usual)
-    collector.go_on(thread)
+    if not _threads and before is not None:
+        _program_interval = None
+        if is_ours:  # the program has not set another one
+            sys.setswitchinterval(before)
+    collector.end_pause(thread)
 
 
 # ---- Forks, the end of the process
@@ -212,21 +213,21 @@ def _resume(in_child: bool) -> None:
     _forking = False
     if in_child:
         for thread in _threads:  # after an interrupted wait for them
-            collector.go_on(thread)
+            collector.end_pause(thread)
         _threads.clear()
         locks.own_threads.clear()
     else:
-        _go_on()
+        _restart()
 
 
-locks.stop.append(_stop)
-locks.resume.append(_resume)
+locks.stop_hooks.append(_stop)
+locks.resume_hooks.append(_resume)
 
 
-def end() -> None:
-    """Lets the process end. What is not done soon is dropped, or goes on as long as there is a
-    process. Threads are inside of LLVM then, or stand still when they come back from there: the end
-    must not find them holding a lock of Python's, or half-way through a file."""
+def shut_down() -> None:
+    """Lets the process end. Work that is not done soon is dropped, or goes on until the process has
+    ended. By then, threads are inside of LLVM, or stand still as soon as they return from there:
+    none may hold a lock of Python's, or be half-way through writing a file."""
     global _ended
     start = time.monotonic()
     try:

@@ -1,4 +1,4 @@
-"""The processor as a device: the first of those that `drjit.jit.device` describes."""
+"""The processor as a device; see `drjit.jit.device`."""
 
 # Functions of modules are its methods.
 # pyright: reportAssignmentType=false
@@ -33,7 +33,7 @@ class Cpu(Device):
     entries = staticmethod(memory.Buffer.entries)
     put = staticmethod(memory.Buffer.put)
     sync = staticmethod(runtime.sync)
-    forget_error = staticmethod(runtime.forget)
+    forget_error = staticmethod(runtime.forget_error)
     event = runtime.Event
     flush_memory = staticmethod(memory.flush_malloc_cache)
     memory_statistics = staticmethod(memory.statistics)
@@ -48,7 +48,7 @@ class Cpu(Device):
     sequence = sequence.LaunchSequence
 
     def __repr__(self) -> str:
-        return "Cpu"  # in the keys of programs in the disk cache
+        return "Cpu"  # part of the keys of programs in the disk cache
 
     def upload(self, values: np.ndarray) -> Buffer:
         buffer = memory.allocate(values.nbytes, host=True)
@@ -86,6 +86,6 @@ def _warm_up(nodes: int) -> float:
     return warm_up.advance(nodes)
 
 
-substitutes.rooms["drjit.jit.cpu.plans"] = substitutes.FIRST
+substitutes.modules["drjit.jit.cpu.plans"] = substitutes.FIRST
 substitutes.warm_up = _warm_up
 CPU = memory.Buffer.device = Cpu()

@@ -31,7 +31,7 @@ def run_on_numpy(kernel: Any, size: int, operands: Operands, record: Any) -> lis
     )
     interpret(kernel, p, size)
     if record is not None:
-        runtime.report(record.check)
+        runtime.run_check(record.check)
     return outputs
 
 
@@ -39,7 +39,7 @@ def run_on_numbers(
     kernel: Any, size: int, operands: Operands, record: Any
 ) -> list[Buffer | None] | None:
     """Launches a kernel on single numbers; returns the outputs, or None if a loop takes longer than
-    to load machine code."""
+    loading machine code would."""
     from ..target import python
 
     runtime.drain()
@@ -51,7 +51,7 @@ def run_on_numbers(
     p += [c.data[0] for c in checks]
     for (kind, _), o in zip(kernel.outputs, outputs, strict=True):
         p += [None, o] if kind == "reduce" else [o]
-    before = kernel.time
+    before = kernel.interpreted_seconds
     try:
         interpret(kernel, p, size, "python")
     except python.TooLong:
@@ -59,8 +59,8 @@ def run_on_numbers(
         if record is not None:
             record.words[0] = 0
         return None
-    if kernel.loops:  # which have an estimate of one iteration
-        variants.add_python_time(kernel, kernel.time - before)
+    if kernel.loops:  # their estimate is that of one iteration
+        variants.add_python_time(kernel, kernel.interpreted_seconds - before)
     buffers: list[Buffer | None] = []
     for (_, itemsize), o, row in zip(kernel.outputs, outputs, kernel.program.outputs, strict=True):
         values = o.result(row.dtype)
@@ -68,7 +68,7 @@ def run_on_numbers(
         b.write(row.dtype, values)
         buffers.append(b)
     if record is not None:
-        runtime.report(record.check)
+        runtime.run_check(record.check)
     return buffers
 
 
@@ -83,7 +83,7 @@ def interpret(kernel: Any, p: list, size: int, where: str = "numpy") -> None:
     runtime.drain()
     start = time.perf_counter()
     if busy:  # a compiled kernel would have been queued
-        kernel.spent += start - waiting
+        kernel.estimated_seconds += start - waiting
     if kernel.state == "new":
         kernel.state = where
     if flags.current & JitFlag.Debug:
@@ -103,10 +103,10 @@ def interpret(kernel: Any, p: list, size: int, where: str = "numpy") -> None:
             function = kernel.functions[where] = names["kernel"]
         target.run(function, p, size)
     seconds = time.perf_counter() - start
-    kernel.time += seconds
-    kernel.measured += 1
+    kernel.interpreted_seconds += seconds
+    kernel.interpreted_launches += 1
     if flags.current & JitFlag.KernelHistory:
         history.add(kernel, size, where, seconds)
     if log.level >= 3:
         what = "NumPy" if where == "numpy" else "single numbers"
-        kernel.tell("ran on %s, %d lanes, %.3f ms", what, size, seconds * 1e3)
+        kernel.log("ran on %s, %d lanes, %.3f ms", what, size, seconds * 1e3)

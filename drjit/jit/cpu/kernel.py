@@ -1,10 +1,9 @@
-"""Kernels of the processor: the text, the words of its parameter block, and launches of the variant
-that `variants` chooses; who compiles the machine code, and the change to a better variant while
-launches go on.
+"""Kernels of the processor: the text, the words of its parameter block, launches of the variant
+that `variants` chooses, compiling, and the change to a better variant while launches go on.
 
-Threads of `background` compile while the program goes on, whose launches are queued before their
-kernel is there. What is compiled first may be a baseline; the optimized variant follows once it
-pays. The disk cache keeps all of them.
+Threads of `background` compile while the program goes on, and launches may be queued before their
+kernel is compiled. What is compiled first may be a baseline; the optimized variant follows once it
+pays. The disk cache keeps all variants.
 """
 
 import ctypes
@@ -28,31 +27,31 @@ from .launcher import JobEntry, Times
 from .memory import Buffer
 from .variants import Variant
 
-# Work below this many lane-operations runs in the calling thread: handing it over costs more.
+# Less work than this, in lane-operations, runs in the calling thread: handing it over costs more.
 INLINE_WORK = 300_000
 BLOCK_WORK = 60_000
 BLOCKS_PER_THREAD = 16
-_ASK_EVERY = 16  # launches after which a kernel is asked whether to optimize it
-# Private copies for sums over lanes have at most so many bytes in one launch; if threads would need
-# more, there are fewer blocks, each with a copy. See also `access.EXPAND_BYTES`.
+_ASK_EVERY = 16  # launches between two checks of whether to optimize a kernel
+# Private copies of the targets of scatter-reductions have at most this many bytes in one launch; if
+# threads would need more, there are fewer blocks, each with a copy. See also `access.EXPAND_BYTES`.
 COPIES_BYTES = 1 << 28
 
 # Plain numbers: testing for an enumeration member takes ten times as long.
 _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
 _BLOCKING = int(JitFlag.LaunchBlocking)
 SLOW = _DEBUG | _BLOCKING | _HISTORY
-"""Flags under which launches take the general way, and wait for their kernels."""
+"""Flags under which launches take the general way, and wait for compiling."""
 
 _kernels: dict[Any, "CpuKernel"] = {}
-_reports: list[ErrorWords] = []  # of launches that have ended without an error
+_spare_reports: list[ErrorWords] = []  # unused ones: of launches that have ended without an error
 
 
 _Entries = JobEntry * 2  # the second one is the end
 
 
 class CompiledCode(NamedTuple):
-    """A compiled variant in memory: where it is from, whether it is a baseline, and the seconds
-    that it took to compile or load."""
+    """A compiled variant in memory, whether it came from memory or disk, whether it is a baseline,
+    and the seconds that it took to compile or load."""
 
     loaded: Any
     state: str
@@ -61,8 +60,8 @@ class CompiledCode(NamedTuple):
 
 
 class CpuKernel(Kernel):
-    """A kernel with its parameter block, its machine code once there is some, and what its launches
-    on NumPy took."""
+    """A kernel with the layout of its parameter block, its machine code once there is some, and the
+    time that it has run interpreted."""
 
     def __init__(
         self,
@@ -72,13 +71,13 @@ class CpuKernel(Kernel):
         program: Program | None = None,
         work: Work | None = None,
     ) -> None:
-        self.records: list[Any] = []  # where native code counts launches, see `programs`
+        self.records: list[Any] = []  # where native code counts launches, see `plans`
         super().__init__(memory.Buffer.device, text, program, work)
         self.cost = cost  # lane-operations of a lane
         self.loaded: Any = None  # the code that launches run
         self.is_baseline = False  # whether that is a baseline
-        self.task: background.Task | None = None  # in which another thread compiles
-        self.failed = False  # whether it could not
+        self.task: background.Task | None = None  # of the thread that compiles it
+        self.failed = False  # whether that has failed
         self.cached: bool | None = None  # see is_cached
         self.clock = Times()  # of compiled launches, written by the workers
         entries = _Entries()
@@ -86,8 +85,8 @@ class CpuKernel(Kernel):
         self.entry.times = ctypes.addressof(self.clock)
         outputs = program.outputs if program is not None else ()
         self.outputs = tuple([(_output_kind(o), o.dtype.itemsize * o.dtype.count) for o in outputs])
-        # The buffers of a launch in one block: for each its kind, and the bytes of an entry. A
-        # reduction has two, since it takes the partial result of each block.
+        # The kinds of a launch's buffers, and the bytes of an entry. A reduction has two buffers,
+        # of which the first one is for the partial results of blocks.
         self.buffers: list[tuple[str, int]] = []
         places: list[int | None] = []
         for kind, nbytes in self.outputs:
@@ -96,22 +95,25 @@ class CpuKernel(Kernel):
             places.append(None if kind == "effect" else len(self.buffers))
             if kind != "effect":
                 self.buffers.append((kind, nbytes))
-        # The buffer of each output, None for an effect; or None if these are all, in this order.
+        # The number of each output's buffer, None for an effect; or None if the outputs are all
+        # buffers in this order.
         self.output_places = places if places != [*range(len(self.buffers))] else None
-        # The lanes of the last launch in one block, and the capacities of its buffers.
+        # The lanes of the last launch by `begin`, and the capacities of its buffers.
         self.size, self.capacities = 0, []
         # On NumPy: the cost per lane, and of the calls.
         fused = variants.NUMPY_FUSED
         self.numpy_cost = cost + (fused * work.fused if work else 0)
         self.numpy_calls = work.calls + fused * work.fused_calls if work else cost
         self.pack = struct.Struct("<" + layout).pack
-        # How many lanes the calling thread computes; none of a loop, which Ctrl-C could not end.
+        # The most lanes that the calling thread computes; none of a loop, which Ctrl-C could not
+        # end.
         self.inline_lanes = 0 if self.loops else (INLINE_WORK - 1) // max(cost, 1)
         self.functions: dict[str, Any] = {}  # by variant, where that is interpreted
-        self.runs_as_python: bool | None = None  # whether it can
-        self.spent = 0.0  # estimated seconds interpreted, against which compiling is weighed
-        self.time = 0.0  # seconds of interpreted launches, and their number
-        self.measured = 0
+        self.runs_as_python: bool | None = None  # whether it can; None if not known
+        # Of interpreted launches: the estimated time, against which compiling is weighed, the
+        # measured time, and their number.
+        self.estimated_seconds = self.interpreted_seconds = 0.0
+        self.interpreted_launches = 0
 
     @property
     def tier(self) -> str:
@@ -123,8 +125,8 @@ class CpuKernel(Kernel):
 
     @property
     def mean_time(self) -> float:
-        launches = self.measured + self.clock.launches
-        return (self.time + self.clock.total * 1e-9) / launches if launches else 0.0
+        launches = self.interpreted_launches + self.clock.launches
+        return (self.interpreted_seconds + self.clock.total * 1e-9) / launches if launches else 0.0
 
     @property
     def can_be_interrupted(self) -> bool:
@@ -150,7 +152,7 @@ class CpuKernel(Kernel):
         block = block_for(work, size)
         copies = 0
         if nbytes := sum([_copy_bytes(e) for e in targets if e.mode == "expand"]):
-            block, copies = _shared_out(size, block, nbytes)
+            block, copies = _divide_copies(size, block, nbytes)
         # No buffer needs to be kept beyond this function: memory freed then serves later jobs only,
         # and jobs run in order.
         temporary: list[Buffer] = []
@@ -181,7 +183,7 @@ class CpuKernel(Kernel):
             return None
         if runtime.unfinished or log.level >= 3 or variants.pinned in variants.INTERPRETED:
             return None
-        # To find out takes as long as half of a launch.
+        # This check takes half as long as a launch.
         if self.is_baseline and not self.counted % _ASK_EVERY and variants.should_optimize(self):
             return None
         inputs, literals, checks, targets = operands
@@ -211,7 +213,7 @@ class CpuKernel(Kernel):
             words.append(b.address)
         if checks:
             try:
-                report = _reports.pop()
+                report = _spare_reports.pop()
             except IndexError:
                 report = self.device.error_words()
             words[0] = report.address
@@ -222,16 +224,16 @@ class CpuKernel(Kernel):
             outputs = [None if k is None else outputs[k] for k in self.output_places]
         if checks:
             if report.words[0]:
-                self.fail(report, operands, outputs)
+                self.record_failure(report, operands, outputs)
             else:
-                _reports.append(report)
+                _spare_reports.append(report)
         return outputs
 
-    def fail(self, report: ErrorWords, operands: Operands, outputs: list) -> None:
-        """Takes note that an index was out of bounds in a launch that is over."""
+    def record_failure(self, report: ErrorWords, operands: Operands, outputs: list) -> None:
+        """Notes that an index was out of bounds in a launch that is over."""
         inputs, _, checks, targets = operands
         failed = ErrorRecord(self.device, checked(checks), report)
-        runtime.report(failed.check)
+        runtime.run_check(failed.check)
         link([n.data for n in inputs], outputs, [e.buffer for e in targets], failed)
 
     def buffer_sizes(self, size: int) -> list[int]:
@@ -243,19 +245,19 @@ class CpuKernel(Kernel):
 
     @property
     def address(self) -> int:
-        """Where the machine code is, or 0."""
+        """The address of the machine code, or 0."""
         return self.entry.kernel
 
     def is_cached(self) -> bool:
-        """Whether the disk cache had a compiled variant at the first call."""
+        """Returns whether the disk cache had a compiled variant at the first call."""
         if self.cached is None:
-            found = variants.candidates(self, variants.compiler_options(), True)
-            self.cached = any(cache.has(variant.key) for variant in found)
+            compiled = variants.candidates(self, variants.compiler_options(), True)
+            self.cached = any(cache.has(variant.key) for variant in compiled)
         return self.cached
 
     def compile(self, work: int) -> None:
-        """Loads machine code for a launch of so many lane-operations from the disk cache, or has it
-        compiled, unless there is some or is about to be. A baseline from the disk cache, which an
+        """Loads machine code for a launch of `work` lane-operations from the disk cache, or has it
+        compiled, unless there is some or will be soon. A baseline from the disk cache, which an
         earlier process has run as well, is replaced if launches are long.
 
         Raises:
@@ -264,7 +266,7 @@ class CpuKernel(Kernel):
         if self.address:
             return
         options, watched = variants.compiler_options(), bool(flags.current & SLOW)
-        # Numba is not made for several threads, nor for forks meanwhile: it imports and logs.
+        # Numba does not work in several threads, nor with forks meanwhile: it imports and logs.
         by_caller = options & variants.NUMBA or runtime.thread_count() == 1
         waits = watched or by_caller or self.failed
         task = self.task
@@ -286,7 +288,7 @@ class CpuKernel(Kernel):
             self.submit_optimized()
 
     def submit_optimized(self) -> None:
-        """Has the optimized variant compiled once threads have nothing else to do."""
+        """Has the optimized variant compiled when threads have nothing more urgent to do."""
         options = variants.compiler_options()
         if not self.failed and not options & variants.NUMBA:
             best = variants.optimized(self, options)
@@ -295,9 +297,9 @@ class CpuKernel(Kernel):
     def _submit(self, work: Callable[[], CompiledCode], urgent: bool = False) -> bool:
         """Has another thread compile or load code; returns whether that was possible."""
         library.prepare(self.text)
-        # Known before it begins, as it takes note itself that it is over.
+        # Set before the task begins, as the task itself resets it at its end.
         self.task = task = background.Task(partial(self._run, work))
-        if background.take(task, runtime.thread_count(), urgent):
+        if background.enqueue(task, runtime.thread_count(), urgent):
             return True
         self.task = None
         return False
@@ -306,22 +308,22 @@ class CpuKernel(Kernel):
         try:
             code = work()
         except BaseException as error:
-            # In this order: whoever launches it now looks for this afterwards.
+            # In this order: `launch` below looks at the task after it has queued a job.
             self.failed, self.is_baseline, self.task = True, False, None
             if not self.address:
-                runtime.fail(self.entry, error)
+                runtime.fail_jobs(self.entry, error)
             return
         self._adopt(code)
 
     def _adopt(self, code: CompiledCode) -> None:
-        """Has launches run code from now on, also those that have waited for it."""
-        before = self.loaded  # freed at the end: that lets other threads run, which may launch it
+        """Has launches run code from now on, including those that wait for it."""
+        before = self.loaded  # freed at the end: meanwhile, another thread may launch it
         runtime.open_jobs(self.entry, code.loaded.kernel, code.loaded.finish)
         self.loaded, self.state, self.is_baseline, self.seconds = code
         if before is not None:
             runtime.retain(before)  # queued launches may still run it
         self.task = None
-        self.tell_of_code()
+        self.log_code()
 
     def _from_disk(self, candidates: list[Variant]) -> CompiledCode | None:
         """Loads the first of some variants that the disk cache has."""
@@ -420,7 +422,7 @@ def launch(
         times = Times()
         clock = ctypes.addressof(times)
     expected = kernel.clock.last or runtime.UNKNOWN_NS
-    known = entry.kernel
+    is_compiled = entry.kernel
     runtime.launch(
         entry,
         kernel.pack(*words),
@@ -430,26 +432,26 @@ def launch(
         (kernel, record, times),
         record.check if record else None,
         clock,
-        expected if known else runtime.COMING_NS,
+        expected if is_compiled else runtime.COMPILING_NS,
         copies,
     )
-    if not known and kernel.task is None and not entry.kernel:
-        runtime.open_jobs(entry, 0, 0)  # meanwhile, it has turned out that it cannot be compiled
+    if not is_compiled and kernel.task is None and not entry.kernel:
+        runtime.open_jobs(entry, 0, 0)  # compiling has failed meanwhile
     if times is not None:
         history.add(kernel, size, "compiled", times)
     if log.level >= 3:
         where = "in this thread" if inline else f"blocks of {block}"
-        kernel.tell("launched, %d lanes, %s", size, where)
+        kernel.log("launched, %d lanes, %s", size, where)
 
 
 def run_text(
     text: str, cost: int, size: int, arguments: list, block: int = 0, entries: int = 0,
     work: int = 0, on_numpy: bool | None = None,
 ) -> bool:  # fmt: skip
-    """Launches the kernel of a text that is not made from a program, whose lanes have a `cost`; or
-    so much `work` if that depends on the arguments. An argument is a size, or a buffer with its
-    element type and size. Returns whether it runs on NumPy, which the number of `entries` decides,
-    by default that of lanes.
+    """Launches the kernel of a text that is not made from a program. `cost` is that of a lane, or
+    `work` if it depends on the arguments. An argument is a size, or a buffer with its element type
+    and size. Returns whether the kernel runs on NumPy, which depends on the number of `entries`, by
+    default that of lanes.
 
     `block` prescribes the lanes of a block, `on_numpy` whether to run on NumPy: launches that pass
     on results of blocks must agree on both.
@@ -484,7 +486,7 @@ def _copy_bytes(effect: Any) -> int:
     return effect.size * effect.dtype.accumulator.itemsize
 
 
-def _shared_out(size: int, block: int, nbytes: int) -> tuple[int, int]:
+def _divide_copies(size: int, block: int, nbytes: int) -> tuple[int, int]:
     """Returns the lanes of a block, and the number of private copies of `nbytes` bytes each."""
     threads = runtime.thread_count()
     most = max(COPIES_BYTES // nbytes, 1)

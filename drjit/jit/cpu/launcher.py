@@ -29,18 +29,19 @@ _EXPORTED = (
 
 @functools.cache
 def functions() -> SimpleNamespace:
-    """Returns the compiled functions for ctypes, of which `await_` releases the GIL; the bare
-    addresses of those that ctypes does not call."""
-    # The first launch waits for this: a quarter of the time, and launches take as long as before.
+    """Returns the compiled functions for ctypes, of which only `await_` releases the GIL, and the
+    bare addresses of those that ctypes does not call."""
+    # The first launch waits for this: level 0 takes a quarter of the time, and makes launches no
+    # slower.
     places = loader.addresses("launcher", _EXPORTED, level=0)
     holding, releasing = ctypes.PYFUNCTYPE(_word), ctypes.CFUNCTYPE(_word)  # the GIL
     pointer = ctypes.c_void_p
     numbers = (_word,) * 4  # of lanes, of lanes in a block, of copies; and where times are written
 
     def function(name, factory, result, *arguments):
-        made = factory(places[name])
-        made.restype, made.argtypes = result, arguments
-        return made
+        compiled = factory(places[name])
+        compiled.restype, compiled.argtypes = result, arguments
+        return compiled
 
     return SimpleNamespace(
         post=function("post", holding, _word, pointer, _word, pointer, *numbers, _word),
@@ -56,8 +57,8 @@ def functions() -> SimpleNamespace:
 
 
 def start_thread(function: int, argument: int) -> None:
-    """Starts a thread that runs native code and is unknown to Python: it is there at once, without
-    a turn of its own in the interpreter.
+    """Starts a thread that runs native code and is unknown to Python: it starts at once, without
+    having to wait for the interpreter.
 
     Raises:
         RuntimeError: the system refuses.

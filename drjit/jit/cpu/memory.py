@@ -23,13 +23,14 @@ from ..native import objects
 from . import runtime
 
 ALIGNMENT = 64
-# A packet has at most 512 bytes, 64 lanes of 8; it begins at a multiple of its size, and so exceeds
-# the capacity of a block, a multiple of 256, by no more than this.
+# A packet has at most 512 bytes, 64 lanes of 8. It begins at a multiple of its size, so it exceeds
+# the capacity of a block, a multiple of 256, by at most this.
 PADDING = 256
 _PAGE = 4096
 _PIECE = 1 << 14  # elements that are filled at a time
-# Above this size, the cost of random accesses is dominated by page table look-ups. Large pages are
-# requested from `_MOST_SMALL_PAGES` on; a buffer must begin in the first page of one.
+# Above this size, page table look-ups dominate the cost of random accesses. Large pages are
+# requested for memory of at least `_MOST_SMALL_PAGES` bytes; a buffer must begin in the first page
+# of one.
 LARGE_PAGE = 1 << 21
 _MOST_SMALL_PAGES = 1 << 22
 _MAPPED = 1 << 17  # bytes from which on memory is mapped: below, zeros cost less than pages
@@ -63,13 +64,14 @@ _IN_USE, _PEAK = 0, 1
 _use = memoryview(usage).cast("B").cast("q")  # faster than attributes
 _misses = 0
 _writes_outside = False  # whether jobs that are queued may write to foreign memory
-# Bytes from the system since the collector was told to look for more, which it is after so many.
-_taken, _MUCH = 0, 1 << 18
+# Bytes taken from the system since the collector's threshold was last restored, which happens after
+# so many of them.
+_since_restored, _RESTORE_AFTER = 0, 1 << 18
 
 
 class Block:
-    """Memory of `capacity` bytes from the byte `offset` on of `base`, a NumPy array or memory of
-    the system; `views` as in `device.Buffer`.
+    """Memory of `capacity` bytes that begins `offset` bytes into `base`, a NumPy array or memory of
+    the system; `views` is as in `device.Buffer`.
 
     A block outlives the buffers that use it one after the other, so that making one costs little:
     `free` puts it back into the pool, where `ticket` is the number of jobs queued at that time.
@@ -117,8 +119,8 @@ class Buffer(device.Buffer):
         return block.address
 
     def copy_for_launch(self) -> int:
-        """Returns where the launch that is about to be queued finds a copy of what the memory holds
-        now. Only memory that kernels cannot read in place has one."""
+        """Returns the address of a copy of the current contents, for the launch that is about to be
+        queued. Only memory that kernels cannot read in place is copied."""
         raise NotImplementedError
 
     @property
@@ -182,15 +184,13 @@ class Buffer(device.Buffer):
         jobs."""
         return np.ndarray(size, dtype, self._block.base, self._block.offset)
 
-    def view(
-        self, dtype: np.dtype, shape: int | tuple[int, ...], writable: bool = True
-    ) -> np.ndarray:
-        """Returns an array for users: it, and anything derived from it, keeps this buffer alive.
+    def view(self, dtype: np.dtype, size: int) -> np.ndarray:
+        """Returns the first `size` elements for users: the array, and anything derived from it,
+        keeps this buffer alive.
 
         It is counted in `views`. It is read-only if the memory is foreign and read-only.
         """
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        return np.asarray(_Export(self, np.dtype(dtype), shape, writable))
+        return np.asarray(_Export(self, dtype, size))
 
     # At interpreter exit, globals may be gone before the last buffer: hence the defaults. Programs
     # with many launches get native code for memory of the pool (`programs.install_finalizer`).
@@ -209,10 +209,10 @@ class Buffer(device.Buffer):
 
 
 class Unpadded(Buffer):
-    """Foreign memory that is not aligned, or behind which no packet may be read, as the next page
-    need not exist: one array of floats in 16, see `_beyond`. Its `address` is 0, and each launch
-    gets a copy of all of it, since the owner writes to it without notice. It is a class of its own
-    so that native code leaves it alone.
+    """Foreign memory that is not aligned, or beyond whose end no packet may be read, as the next
+    page need not exist: one array of floats in 16, see `_overread_bytes`. Its `address` is 0, and
+    each launch gets a copy of all of it, since its owner may write to it at any time. It is a class
+    of its own so that native code leaves it alone.
     """
 
     __slots__ = ("_padded",)
@@ -238,22 +238,20 @@ class _Export:
 
     __slots__ = ("__array_interface__", "_buffer")
 
-    def __init__(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], writable: bool):
+    def __init__(self, buffer: Buffer, dtype: np.dtype, size: int) -> None:
+        block = buffer._block
+        read_only = block.owner is not None and not block.base.flags.writeable
         self._buffer = buffer
         self.__array_interface__ = {
             "version": 3,
             "typestr": dtype.str,
-            "shape": shape,
-            "data": (buffer._block.address, not (writable and _is_writable(buffer._block))),
+            "shape": (size,),
+            "data": (block.address, read_only),
         }
         buffer.views += 1
 
     def __del__(self) -> None:
         self._buffer.views -= 1
-
-
-def _is_writable(block: Block) -> bool:
-    return block.owner is None or block.base.flags.writeable
 
 
 def allocate(nbytes: int, host: bool = False) -> Buffer:
@@ -274,12 +272,12 @@ def allocate(nbytes: int, host: bool = False) -> Buffer:
         block = _pop_complete(free, capacity) if host else free.pop()
     except IndexError:
         block = _fresh(capacity, free)
-    _count(capacity)
+    _add_in_use(capacity)
     return _buffer(block)
 
 
-def _count(nbytes: int) -> None:
-    """Counts memory that is in use from now on."""
+def _add_in_use(nbytes: int) -> None:
+    """Counts more bytes as in use."""
     _use[_IN_USE] = in_use = _use[_IN_USE] + nbytes
     if in_use > _use[_PEAK]:
         _use[_PEAK] = in_use
@@ -291,9 +289,9 @@ def pool(capacity: int) -> list[Block]:
 
 
 def allocate_all(capacities: list[int]) -> list[Buffer]:
-    """Returns a buffer for each size class, as `allocate` does one by one."""
+    """Returns a buffer for each size class; see `allocate`."""
     total = 0
-    made = []
+    buffers = []
     try:
         for capacity in capacities:
             free = _pool[capacity]
@@ -306,10 +304,10 @@ def allocate_all(capacities: list[int]) -> list[Buffer]:
             b._block = block
             b.address = block.address
             b.source = None
-            made.append(b)
+            buffers.append(b)
     finally:
-        _count(total)  # those that were made are freed if there is no memory for others
-    return made
+        _add_in_use(total)  # those that were made are freed if there is no memory for others
+    return buffers
 
 
 def _buffer(block: Block) -> Buffer:
@@ -341,16 +339,16 @@ def adopt(array: np.ndarray) -> Buffer | None:
     return Unpadded(block)
 
 
-def _beyond(dtype: np.dtype) -> int:
-    """Returns how many bytes behind an array kernels may read, where a packet begins with the last
-    element. It has 64 lanes at most, 32 if they are doubles (`target/packet_width.py`)."""
+def _overread_bytes(dtype: np.dtype) -> int:
+    """Returns how many bytes beyond the end of an array kernels may read, if a packet begins at its
+    last element. A packet has at most 64 lanes, 32 of doubles (`target/packet_width.py`)."""
     return dtype.itemsize * (31 if dtype.char == "d" else 63)
 
 
 def _is_padded(array: np.ndarray, end: int) -> bool:
-    """Returns whether what kernels read stays within the pages of an array that ends there, or of
-    what it is a view of."""
-    last = (end - 1 + _beyond(array.dtype)) // _PAGE
+    """Returns whether what kernels read stays within the pages of an array with this end address,
+    or of an array that it is a view of."""
+    last = (end - 1 + _overread_bytes(array.dtype)) // _PAGE
     if (end - 1) // _PAGE == last:
         return True
     whole = array.base
@@ -407,12 +405,12 @@ def _pop_complete(free: list[Block], capacity: int) -> Block:
 
 
 def _fresh(capacity: int, free: list[Block]) -> Block:
-    """Allocates memory from the system; of much of it, reference cycles may hold a part, for which
-    the collector looks again."""
-    global _misses, _taken
-    _taken += capacity
-    if _taken >= _MUCH:
-        _taken = 0
+    """Allocates memory from the system. After many bytes, the collector's threshold is restored, as
+    reference cycles may hold some of them."""
+    global _misses, _since_restored
+    _since_restored += capacity
+    if _since_restored >= _RESTORE_AFTER:
+        _since_restored = 0
         collector.resume()
     alignment = ALIGNMENT if capacity < LARGE_PAGE else LARGE_PAGE
     start = next(_STARTS) if capacity >= _MAPPED else 0
@@ -434,7 +432,7 @@ def _fresh(capacity: int, free: list[Block]) -> Block:
 
 
 def from_system(size: int) -> tuple[Any, int]:
-    """Returns memory of `size` bytes, which are 0, and its address."""
+    """Returns zeroed memory of `size` bytes, and its address."""
     if size < _MAPPED:
         base: Any = bytearray(size)
     else:  # pages that are not touched before they are used

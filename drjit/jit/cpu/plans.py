@@ -1,6 +1,6 @@
-"""Plans as native code has them (`native/plans.py`). Where all kernels are small, it performs the
-launches at once, and turns the nodes into buffers. Otherwise, and while something is queued, it
-finds the plan, allocates results and writes parameter blocks, and Python queues the launches.
+"""Plans as native code has them (`native/plans.py`). If all kernels are small, native code performs
+the launches at once, and turns the nodes into buffers. Otherwise, and while something is queued, it
+only finds the plan, allocates results and writes parameter blocks; Python queues the launches.
 """
 
 import sys
@@ -32,7 +32,7 @@ from . import kernel, memory, programs, runtime, variants
 
 PlanRecord = objects.layout(objects.PlanRecord)
 _KINDS = {dt.f32: IS_SINGLE, dt.f64: IS_DOUBLE}
-_LATER = 64  # calls after which kernels are asked whether to optimize them
+_LATER = 64  # calls between two checks of whether to optimize kernels
 
 
 MODULES = "plans walker finalizer" if programs.FINALIZES else "plans walker"
@@ -48,21 +48,22 @@ def fits() -> bool:
 
 
 def exported() -> list[str]:
-    """Returns the names of the code's functions."""
+    """Returns the names of the functions that the code exports."""
     names = ["repeat_plan", "examine_plan", "replay", "perform_plan", "collect_nodes", "remake"]
     return names + ["finalize"] * programs.FINALIZES
 
 
 def definitions() -> dict[str, str]:
-    """Returns those of them that the modules do not have, see `loader.addresses`."""
+    """Returns definitions of exported functions that are not in the modules; see
+    `loader.addresses`."""
     return {}
 
 
 def install(places: dict[str, int]) -> None:
-    """Has native code go through programs, perform plans, and free buffers."""
-    substitutes.plans = known = programs.KnownPrograms(places)
-    substitutes.collect_nodes, substitutes.remake = known.collect_nodes, known.remake
-    substitutes.perform, substitutes.forget = perform, known.forget
+    """Lets native code traverse programs, perform plans, and free buffers."""
+    substitutes.plans = plans = programs.KnownPrograms(places)
+    substitutes.collect_nodes, substitutes.remake = plans.collect_nodes, plans.remake
+    substitutes.perform, substitutes.forget = perform, plans.forget
     if programs.FINALIZES:
         programs.install_finalizer(places["finalize"])
 
@@ -86,9 +87,9 @@ def perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> int:
 
 
 def _ways(launches: Sequence[tuple], lanes: int, length: int) -> int:
-    """Returns whether the calling thread can run the machine code of all kernels (`IS_SMALL`),
-    whether they can be queued (`IS_QUEUED`), and 0 where native code does not know what they take.
-    The launches take nodes from lists of a length."""
+    """Returns whether the calling thread can run all kernels (`IS_SMALL`), and whether they can be
+    queued (`IS_QUEUED`), as bits; 0 if some are not compiled, or native code does not support their
+    operands. The launches take nodes from lists of a given `length`."""
     ways, results, computed, checked = IS_SMALL | IS_QUEUED, 0, set(), set()
     for made, size, roots, _, _, checks, _ in launches:
         if type(made) is not kernel.CpuKernel or not made.address:
@@ -104,11 +105,11 @@ def _ways(launches: Sequence[tuple], lanes: int, length: int) -> int:
         results += len(made.buffers)
         computed.update(roots(range(length)))
         checked.update(checks(range(length)))
-    # What a check says about itself is lost where it is a result.
+    # A check that is a result becomes a buffer, and can no longer say where it is.
     return ways if results <= objects.OUTPUTS and computed.isdisjoint(checked) else 0
 
 
-def _partial_bytes(made: kernel.CpuKernel, lanes: int, queued: int) -> int:
+def _bytes_of_partials(made: kernel.CpuKernel, lanes: int, queued: int) -> int:
     """Returns the bytes of the partial results of a reduction, one for each block."""
     blocks = 1
     if queued:  # for any number of threads
@@ -117,8 +118,8 @@ def _partial_bytes(made: kernel.CpuKernel, lanes: int, queued: int) -> int:
 
 
 def _operands(launch: tuple, length: int) -> Iterator[tuple[int, int]]:
-    """Returns the positions of the nodes that the words of the parameter block before those of the
-    outputs depend on, and how."""
+    """Returns the words of the parameter block before those of the outputs: for each, the position
+    of the node that it depends on, and how."""
     made, _, _, *parts = launch
     inputs, literals, checks, targets = [part(range(length)) for part in parts]
     yield from [(k, IS_BUFFER) for k in inputs]
@@ -132,13 +133,12 @@ def _operands(launch: tuple, length: int) -> Iterator[tuple[int, int]]:
 
 
 class Launches:
-    """Launches as native code performs them: their parameter blocks, and tables that say what is to
-    be written to the words of these. Operands and results have positions: those that native code
-    finds at `places`, and results of the launches before, of which it returns those that are
-    `kept`.
+    """Launches as native code performs them: their parameter blocks, and tables of what to write to
+    the words of these. Values have positions: operands are found at `places`, or are results of
+    earlier launches, of which those that are `kept` are returned.
 
-    The blocks stay where they are. What nothing needs afterwards, and the partial results of
-    reductions, are in memory that stays as well, because no other job runs meanwhile.
+    The parameter blocks are made once, and so is the memory of partial results of reductions, and
+    of results that nothing needs afterwards: no other job runs meanwhile.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Launches:
         self._steps: list[int] = []
         self._nbytes: list[int] = []  # of the results
         self.record: Any = None
-        self._inside: dict[int | None, int] = {}  # addresses of other results, in own memory
+        self._inside: dict[int | None, int] = {}  # addresses of results that are not returned
         self._owned: list[Any] = []
         self._at = 0
 
@@ -189,7 +189,7 @@ class Launches:
                 self._nbytes.append(nbytes)
             else:
                 if k is None:
-                    nbytes = _partial_bytes(used, lanes, self._ways & IS_QUEUED)
+                    nbytes = _bytes_of_partials(used, lanes, self._ways & IS_QUEUED)
                 self._owned.append(own := memory.allocate(nbytes))
                 words[self._at - first - 1] = self._inside[k] = own.address
         self._words[first : self._at] = array("q", used.pack(*words))
@@ -228,13 +228,13 @@ class Launches:
 
 
 class LaunchPlan(Launches):
-    """The launches of a plan, for nodes in lists of `length`, in the `ways` that are possible. A
-    plan for any size is performed for one number of `lanes`. Launches that are queued get copies of
-    the parameter blocks.
+    """The launches of a plan, for nodes in lists of `length`, in the `ways` that are possible
+    (`IS_SMALL`, `IS_QUEUED`). A plan for any size becomes one for a number of `lanes`. Launches
+    that are queued get copies of the parameter blocks.
 
-    `replay` takes a list of nodes, and returns True; or False, if that is not possible now; or
-    None, if an index was out of bounds in the last kernel that it launched, or if they are to be
-    queued.
+    `replay` performs the launches for a list of nodes. It returns True; or False, if that is not
+    possible now; or None, if an index was out of bounds in the last kernel that it launched, or if
+    Python is to queue the launches.
     """
 
     def __init__(
@@ -255,7 +255,7 @@ class LaunchPlan(Launches):
                 (effects if kind == "effect" else values).append(k)
             self.add(n, _operands(launch, length), values, order, order)
         self._effects = taker(effects)
-        # Of what a launch computes, None for effects.
+        # The number of each result of a launch, None for effects.
         self._numbers = [[self.number.get(k) for k in v[2](order)] for v in launches]
         self._has_checks = any(k.program.checks for k in self.kernels)
         self.finish(positions=[8 * k for k in self.number])
@@ -267,8 +267,8 @@ class LaunchPlan(Launches):
         ]
 
     def perform(self, roots: Sequence[Node], order: list[Any]) -> int:
-        """Performs the launches, given the nodes to be evaluated and all nodes; returns how many
-        there were. Has native code find the plan from now on, where it can."""
+        """Performs the launches, given the nodes to be evaluated and all nodes; returns how many it
+        performed. Lets native code find the plan from now on, where it can."""
         if self._known.is_busy():
             return 0
         if runtime.control() is not self.control:
@@ -278,21 +278,21 @@ class LaunchPlan(Launches):
         self.calls += 1
         done = self.replay(order)
         if done:
-            self.look()
+            self.optimize_hot_kernels()
             for n in self._effects(order):
                 schedule.finish_effect(n)
         elif done is None and self._known.scan.queued:
             self.queue(order)
         else:
-            return 0 if done is False else self.fail(order)
+            return 0 if done is False else self.finish_before_error(order)
         return len(self.launches)
 
     def queue(self, order: list[Any]) -> None:
-        """Queues the launches, given all nodes, and behind them what native code has made for that:
-        the results and the parameter blocks."""
+        """Queues the launches. `order` has all nodes, and behind them the results and the parameter
+        blocks that native code has made."""
         if runtime.control() is not self.control:
             self.bind()
-        self.look()
+        self.optimize_hot_kernels()
         made = order[self._length :]
         del order[self._length :]
         given = made[self.record.results :]
@@ -306,7 +306,7 @@ class LaunchPlan(Launches):
             if k.program.checks:
                 record = ErrorRecord(k.device, checked(checks(order)))
                 words = record.address.to_bytes(8, sys.byteorder) + words[8:]
-            elif k.loops:  # there is nothing to check, but Ctrl-C ends them by the last word
+            elif k.loops:  # there is nothing to check, but Ctrl-C ends loops by the last word
                 stop = array("q", bytes(48))
                 words = stop.buffer_info()[0].to_bytes(8, sys.byteorder) + words[8:]
             runtime.launch(
@@ -321,16 +321,16 @@ class LaunchPlan(Launches):
                 )  # fmt: skip
             schedule.finish_all(roots(order), outputs)
 
-    def look(self) -> None:
-        """Has baselines of kernels replaced if it is time."""
+    def optimize_hot_kernels(self) -> None:
+        """Has the optimized variants compiled of kernels that run baselines, if that pays."""
         now = self.record.launches % _LATER == 0
         for k in self.kernels:
-            if k.is_baseline and (now or k.clock.total * 1e-9 > variants.HOT):
+            if k.is_baseline and (now or k.clock.total * 1e-9 > variants.HOT_SECONDS):
                 variants.optimize_if_hot(k)
 
-    def fail(self, order: list[Node]) -> int:
-        """Sees to the launches until one in which an index was out of bounds; returns their
-        number."""
+    def finish_before_error(self, order: list[Node]) -> int:
+        """Does what remains to be done for the launches up to the one in which an index was out of
+        bounds; returns their number."""
         done = self.record.done
         report, self.report = self.report, memory.Buffer.device.error_words()
         self.record.report = self.report.address
@@ -340,7 +340,7 @@ class LaunchPlan(Launches):
             outputs = [n.data for n in roots if n.op is BUFFER]
             if k == done - 1:
                 operands = inputs, literals, checks, [n.data for n in targets]
-                made.fail(report, operands, outputs)
+                made.record_failure(report, operands, outputs)
             for n in roots:
                 if n.op is not BUFFER:
                     schedule.finish_effect(n)

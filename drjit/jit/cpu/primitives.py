@@ -42,15 +42,15 @@ _COUNTS = text_of(
 _COMPRESS = text_of("x0 = load(mask, p[1], i)", "compress(p[2], p[3], i, x0)")
 
 
-# Lanes below which one thread is faster than several that have to wait for each other.
+# Below this number of lanes, one thread is faster than several that wait for each other.
 _ONE_BLOCK = 65536
-# Elements above which a block reduction with few results is divided further.
+# Above this number of elements, a block reduction with few results is divided further.
 _DIVIDED = 1 << 18
-# Bytes of accumulators that stay in the nearest cache, and fewest rows that are worth a task.
+# Bytes of accumulators that stay in the first-level cache, and the fewest rows of a task.
 _STRIP, _SHORTEST = 1 << 14, 16
 
 
-def _blocks(size: int, multiple: int = 64) -> int:
+def _block_lanes(size: int, multiple: int = 64) -> int:
     """Returns the number of lanes per block for launches that must agree on it."""
     count = 4 * runtime.thread_count()
     return max(-(-size // (count * multiple)), -(-_ONE_BLOCK // multiple)) * multiple
@@ -63,9 +63,9 @@ def prefix(reduce: str, t: dt.DType, n: int, source: Buffer, exclusive: bool, ru
     if run < n:
         scan = _SCAN_BLOCKS.format(**names)
         # Blocks of the launch are whole packets and whole runs.
-        kernel.run_text(scan, 8, n, [values, run, results], _blocks(n, lcm(run, 64)))
+        kernel.run_text(scan, 8, n, [values, run, results], _block_lanes(n, lcm(run, 64)))
         return result
-    block = _blocks(n)
+    block = _block_lanes(n)
     count = -(-n // block)
     accumulator = t.accumulator
     totals = (allocate_for(dt.u64, count, host=True), accumulator, count)
@@ -95,8 +95,8 @@ def block_reduce(reduce: str, t: dt.DType, n: int, source: Buffer, run: int) -> 
 
 
 def _pieces(reduce: str, t: dt.DType, n: int, run: int) -> int:
-    """Returns the number of equal pieces into which to divide a run, so that every thread gets
-    packets of results."""
+    """Returns the number of equal pieces into which to divide a run, so that there are packets of
+    results for every thread."""
     wanted = 64 * runtime.thread_count() * run // n
     if run == 1 or n < _DIVIDED or wanted < 2 or (t is dt.f16 and reduce in ("add", "mul")):
         return 1
@@ -104,7 +104,7 @@ def _pieces(reduce: str, t: dt.DType, n: int, run: int) -> int:
 
 
 @lru_cache(256)
-def _rows(
+def _row_plan(
     t: dt.DType, matrices: int, rows: int, columns: int, threads: int
 ) -> tuple[Buffer, int, int, int, int]:
     """Returns how rows are reduced: the table passed to the kernel, the number of tasks, their
@@ -130,7 +130,7 @@ def reduce_rows(
 ) -> Buffer:
     matrices = n // (rows * columns)
     threads = runtime.thread_count()
-    table, tasks, cost, scratch, partial = _rows(t, matrices, rows, columns, threads)
+    table, tasks, cost, scratch, partial = _row_plan(t, matrices, rows, columns, threads)
     accumulator = t.accumulator
     result = allocate_for(t, matrices * columns)
     reduction = _REDUCE_ROWS.format(t=t.code, op=reduce)
@@ -145,7 +145,7 @@ def reduce_rows(
 
 def compress(n: int, mask: Buffer) -> tuple[Buffer, int]:
     source = (mask, dt.mask, n)
-    block = _blocks(n)
+    block = _block_lanes(n)
     count = -(-n // block)
     starts = (allocate_for(dt.u64, count + 1), dt.u32, count + 1)
     partials = (allocate_for(dt.u64, count), dt.u32, count)
@@ -185,7 +185,7 @@ _JOIN = text_of(
 _MOVE_LOW = text_of(_LOAD, "v0 = u32(x0)", "radix_move(p[2], i, x0, p[3], p[4], v0)")
 _DIGIT = 11
 _ENTRIES = (1 << _DIGIT) + 1  # as in target/simd/radix.py
-# Lanes below which one thread is faster than several with tables of their own.
+# Below this number of lanes, one thread is faster than several with tables of their own.
 _SORTED_BLOCK = 1 << 15
 
 
@@ -239,12 +239,12 @@ def _zeros(count: int) -> Buffer:
 _MATMUL = text_of(
     "matmul({t}, {rows}, {columns}, {depth}, p[1], p[2], p[3], i, p[4], p[5], {at}, {bt})"
 )
-# Bytes of a column of a block of B. The rows of A that a register tile needs fill half of the first
-# level's cache if they are packed. Read where they are, they may as well come from the second.
+# Bytes of a column of a block of B. If the rows of A that a register tile needs are packed, they
+# fill half of the first-level cache. If they are read in place, the second level serves as well.
 _DEPTH, _DEPTH_PACKED = 4096, 2048
 # The largest tiles: rows, and the fewest and most columns.
 _ROWS, _COLUMNS = 528, (64, 256)
-# The multiples in which tiles are cut: those of register tiles.
+# Tiles have multiples of this many rows and columns, those of register tiles.
 _STEP = (24, 64)
 # Columns that a packed block of B, or of sums, may have beyond those of its tile: those of the
 # widest register tile.
@@ -255,7 +255,7 @@ _PANEL, _GAP = 8, 16
 _PER_LANE = 8
 
 
-def _largest(depth: int) -> tuple[int, int]:
+def _largest_tile(depth: int) -> tuple[int, int]:
     """Returns the rows and columns of the largest tile, for columns of B of `depth` bytes: these
     fill half of a core's second-level cache, if that has 512 KiB or more."""
     fewest, most = _COLUMNS
@@ -263,25 +263,25 @@ def _largest(depth: int) -> tuple[int, int]:
     return _ROWS, min(max(columns // fewest * fewest, fewest), most)
 
 
-def _cut(size: int, largest: int, step: int, parts: int) -> int:
+def _piece_size(size: int, largest: int, step: int, parts: int) -> int:
     """Returns the size of roughly equal pieces: at least `parts` of them, unless they become too
     small."""
     count = max(-(-size // largest), min(parts, -(-size // step)))
     return -(-size // (count * step)) * step
 
 
-def _tiles_of(layout: Any, t: dt.DType) -> tuple:
-    """How products of a layout are cut, which it remembers: the text of the kernel, the number of
-    tasks and their cost, a table as an argument, the type of the sums, and the bytes of the tasks'
-    memory."""
+def _tile_plan(layout: Any, t: dt.DType) -> tuple:
+    """Returns how products of a layout are divided, which the layout remembers: the text of the
+    kernel, the number of tasks and their cost, a table as an argument, the type of the sums, and
+    the bytes of scratch memory."""
     threads = runtime.thread_count()
     tiles = layout.plans.get(("cpu", t, threads))
     if tiles is None:
-        tiles = layout.plans["cpu", t, threads] = _cut_up(layout, t, threads)
+        tiles = layout.plans["cpu", t, threads] = _plan_tiles(layout, t, threads)
     return tiles
 
 
-def _cut_up(layout: Any, t: dt.DType, threads: int) -> tuple:
+def _plan_tiles(layout: Any, t: dt.DType, threads: int) -> tuple:
     m, n, k = layout.sizes
     count = len(layout.offsets)
     at, bt = layout.transposed
@@ -291,15 +291,15 @@ def _cut_up(layout: Any, t: dt.DType, threads: int) -> tuple:
     packed = at or t is not accumulator
     column = _DEPTH_PACKED if packed else _DEPTH
     depth = column // accumulator.itemsize
-    tile_m, tile_n = _largest(column)
+    tile_m, tile_n = _largest_tile(column)
     # Threads get several tiles each, unless they would be smaller than what they need to pay off.
     wanted = -(-4 * threads // count) if m * n * k > 1 << 18 else 1
-    mb = _cut(m, tile_m, _STEP[0], 1)
+    mb = _piece_size(m, tile_m, _STEP[0], 1)
     tiles_m = -(-m // mb)
-    nb = _cut(n, tile_n, _STEP[1], -(-wanted // tiles_m))
+    nb = _piece_size(n, tile_n, _STEP[1], -(-wanted // tiles_m))
     tiles_n = -(-n // nb)
     if tiles_m * tiles_n < wanted:
-        mb = _cut(m, tile_m, _STEP[0], -(-wanted // tiles_n))
+        mb = _piece_size(m, tile_m, _STEP[0], -(-wanted // tiles_n))
         tiles_m = -(-m // mb)
     room = (nb + _PAD) * depth + _PANEL * (depth + _GAP)
     if k > depth:
@@ -318,7 +318,7 @@ def _cut_up(layout: Any, t: dt.DType, threads: int) -> tuple:
 def matmul(t: dt.DType, a: tuple[Buffer, int], b: tuple[Buffer, int], layout: Any) -> Buffer:
     m, n, k = layout.sizes
     size = m * n * len(layout.offsets)
-    text, tasks, cost, table, accumulator, nbytes = _tiles_of(layout, t)
+    text, tasks, cost, table, accumulator, nbytes = _tile_plan(layout, t)
     result, scratch = allocate(size * t.itemsize), allocate(nbytes)
     arguments = [
         (a[0], t, a[1]), (b[0], t, b[1]), (result, t, size),

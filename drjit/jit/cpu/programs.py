@@ -1,9 +1,9 @@
-"""What native code knows of plans, and when it is loaded or compiled.
+"""The plans that native code knows, and its scratch memory.
 
-It finds a plan from the nodes to be evaluated, and performs it, once that has been performed twice
-in a process that launches many small kernels. The code (`drjit.jit.native`) reads and writes
-objects of Python's where this interpreter has their fields; if that cannot be found out, there is
-none.
+Native code (`drjit.jit.native`) finds the plan of an evaluation from its nodes, and performs it,
+once Python has performed it twice, in processes that trace enough for that code to be loaded. It
+reads and writes fields of Python's objects where this interpreter has them; if that cannot be found
+out, there is no native code.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ from ..target import foreign
 from ..text.structure import PLAIN, WITH_DATA
 from . import memory, runtime, variants
 
-MOST = 2048  # programs known, and programs met once
+MOST = 2048  # plans that are known
 
 Scan, KnownPlan, Finalizer = map(
     objects.layout, (objects.Scan, objects.KnownPlan, objects.Finalizer)
@@ -40,51 +40,51 @@ _FINALIZED = {
 def install_finalizer(function: int) -> None:
     """Has buffers freed by native code."""
     name = sys.intern("__del__")
-    known = vars(types.GeneratorType).get(name)
-    found = objects.memory_of(known)
-    if len(found) != 7 or found[2:4] != [id(types.GeneratorType), id(name)]:
+    slot = vars(types.GeneratorType).get(name)
+    words = objects.memory_of(slot)
+    if len(words) != 7 or words[2:4] != [id(types.GeneratorType), id(name)]:
         return
     objects.fill(_finalizer, **_FINALIZED)
     _finalizer.usage = ctypes.addressof(memory.usage)
     # The last buffers are freed when nothing else is left.
     for thing in (_finalizer, _FINALIZED, memory.usage, memory.Buffer):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
-    setattr(memory.Buffer, name, loader.slot_wrapper(memory.Buffer, found[5], function))
+    setattr(memory.Buffer, name, loader.slot_wrapper(memory.Buffer, words[5], function))
 
 
-def _buffer() -> memory.Buffer:
+def _sample_buffer() -> memory.Buffer:
     """Returns a buffer without memory."""
-    made = object.__new__(memory.Buffer)
-    made._block = nothing = object.__new__(memory.Block)
+    buffer = object.__new__(memory.Buffer)
+    buffer._block = nothing = object.__new__(memory.Block)
     nothing.free, nothing.owner = None, None
-    return made
+    return buffer
 
 
-objects.samples[objects.Buffer] = _buffer
+objects.samples[objects.Buffer] = _sample_buffer
 objects.samples[objects.Block] = lambda: object.__new__(memory.Block)
 objects.samples[objects.Effect] = lambda: object.__new__(pending.Effect)
 
 
-_kept: list[Any] = []  # memory that native code uses
+_native_memory: list[Any] = []  # memory that native code uses
 
 
 class KnownPrograms:
-    """The plans that native code knows, and its scratch memory."""
+    """The plans that native code knows, and the scratch memory of that code."""
 
     def __init__(self, places: dict[str, int]) -> None:
         self._places = places
-        own, address = memory.from_system(ctypes.sizeof(Scan))  # of which few programs touch all
+        own, address = memory.from_system(ctypes.sizeof(Scan))  # few programs touch all of it
         self.scan: Any = Scan.from_address(address)
         objects.fill(self.scan, buffer_type=memory.Buffer)
         self.scan.usage = ctypes.addressof(memory.usage)
         positions = [*range(objects.POSITIONS)]
         self.scan.positions = objects.word_at(id(positions) + objects.LIST)
-        _kept.extend((own, positions))
+        _native_memory.extend((own, positions))
         walks = "collect_nodes", "remake"
         self.collect_nodes, self.remake = [loader.bound(f, places[f], address) for f in walks]
         self._control: Any = None
-        self._repeat: Callable[..., Any] = runtime.not_yet
-        self._examine: Callable[..., Any] = runtime.not_yet
+        self._repeat: Callable[..., Any] = runtime.not_loaded
+        self._examine: Callable[..., Any] = runtime.not_loaded
         # By the address of what native code finds: the `plans.LaunchPlan`, and what that refers to.
         self._known: dict[int, tuple] = {}
 
@@ -98,7 +98,7 @@ class KnownPrograms:
         """Returns native code as a function of Python, for the launcher's control block."""
         control = runtime.control()
         if control is None:
-            return runtime.not_yet
+            return runtime.not_loaded
         owner = [ctypes.addressof(x) for x in (control, self.scan, *records)]
         return loader.bound(name, self._places[name], *owner)
 
@@ -107,27 +107,27 @@ class KnownPrograms:
         if log.level >= 3 or variants.pinned in variants.INTERPRETED:
             return True
         if runtime.unfinished:
-            runtime.tidy()
+            runtime.prune_complete()
         if runtime.control() is not self._control:  # there may be a new one
             self._control = runtime.control()
             self._repeat, self._examine = map(self.bound, ("repeat_plan", "examine_plan"))
         return False
 
     def repeat(self, roots: list[Node], device: Device | None) -> bool:
-        """Evaluates nodes if their plan is known; returns whether it has; see
+        """Evaluates nodes if their plan is known; returns whether it did. See
         `substitutes.repeat`."""
         if not self._known or self.is_busy():
             return False
         order: list[Any] = []
         done = self._repeat(roots, order)
         if done is None:  # something is left to do
-            made = self._known[self.scan.plan][0]
+            plan = self._known[self.scan.plan][0]
             if self.scan.queued:
-                made.queue(order)
+                plan.queue(order)
                 return True
-            made.look()
+            plan.optimize_hot_kernels()
             if self.scan.failed:  # an index was out of bounds
-                schedule.launch_all(made.launches[made.fail(order) :], order)
+                schedule.launch_all(plan.launches[plan.finish_before_error(order) :], order)
             else:
                 for n in roots:
                     if n.op.effect or n.op.block:
@@ -135,9 +135,9 @@ class KnownPrograms:
             return True
         return done
 
-    def learn(self, made: Any, record: Any, roots: list[Node], order: list[Node]) -> None:
+    def learn(self, plan: Any, record: Any, roots: list[Node], order: list[Node]) -> None:
         """Makes a plan known that is about to be performed, given its `plans.LaunchPlan` and the
-        record for native code. The words of the key name objects, which are kept."""
+        record for native code. The key contains addresses of objects, which are kept alive."""
         s = self.scan
         if self.is_busy() or not self._examine(roots) or s.plan:
             return
@@ -152,12 +152,12 @@ class KnownPrograms:
             elif n.op.code >> 8 & 15 in (PLAIN, *WITH_DATA):
                 named.append(n.data)
         words = array("q", ctypes.string_at(ctypes.addressof(s.key), 8 * s.length))
-        sizes = array("q", [*itertools.chain(*made.sizes), 0])
+        sizes = array("q", [*itertools.chain(*plan.sizes), 0])
         place = (s.hash & (1 << 64) - 1) >> 40 & len(s.plans) - 1
         known = KnownPlan(
             s.plans[place], s.hash, s.length, words.buffer_info()[0], ctypes.addressof(record),
-            sizes.buffer_info()[0], len(made.sizes),
+            sizes.buffer_info()[0], len(plan.sizes),
         )  # fmt: skip
-        self._known[ctypes.addressof(known)] = made, known, words, sizes, named
+        self._known[ctypes.addressof(known)] = plan, known, words, sizes, named
         s.plans[place] = ctypes.addressof(known)
         substitutes.repeat = self.repeat

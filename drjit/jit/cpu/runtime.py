@@ -31,7 +31,7 @@ AHEAD_NS = 50_000_000
 A program that is faster than the machine stays this close to it, which bounds the age of its output
 and the delay of reads and Ctrl-C."""
 UNKNOWN_NS = AHEAD_NS // 8  # assumed time of a kernel before it has run once
-COMING_NS = AHEAD_NS // 64  # the same while it is being compiled
+COMPILING_NS = AHEAD_NS // 64  # the same while it is being compiled
 AHEAD_JOBS = 2  # may be queued regardless of their duration, so that no worker waits for Python
 
 submitted = 0
@@ -41,27 +41,27 @@ lock = locks.lock
 _control: Any = None
 _address = 0
 _thread_count = 0  # 0: not yet determined
-_started = False  # whether the workers have been
+_started = False  # whether the workers have been started
 unfinished: deque[tuple] = deque()  # (ticket, params, keep, check, expected)
 _posting: list[tuple] = []
-"""Those of them that are about to be queued: a finalizer may launch something before that, and have
-their ticket."""
-_ahead = 0  # their expected time in nanoseconds
+"""The unfinished jobs that are about to be queued: a finalizer may launch something before that,
+and get their ticket."""
+_ahead = 0  # the expected time of the unfinished jobs in nanoseconds
 _errors = device.Errors()
 _failures = device.Errors()  # why kernels could not be compiled
 _seats = list(range(launcher.WAITERS))
 _native: Any = None  # the functions of the launcher
 
 
-def not_yet(*_: Any) -> bool:
-    """Stands for functions of native code that are not there yet."""
+def not_loaded(*_: Any) -> bool:
+    """Stands for functions of native code that are not loaded yet."""
     return False
 
 
-start: Callable[[int, bytes, int], bool] = not_yet
-"""Runs the `JobEntry` at an address in this thread, over `size` lanes as one block, and
-returns True; or returns False if something is queued, or there is no native code yet. It is the
-short way of `launch` for work of a few microseconds that nothing has to be kept alive for."""
+start: Callable[[int, bytes, int], bool] = not_loaded
+"""Runs the `JobEntry` at an address in this thread, over `size` lanes as one block, and returns
+True; or returns False if something is queued, or native code is not loaded yet. It is the shortcut
+of `launch` for work of a few microseconds that needs nothing to be kept alive."""
 
 
 def thread_count() -> int:
@@ -137,7 +137,7 @@ def launch(
     """
     global submitted, _ahead
     if _ahead > AHEAD_NS:
-        fall_back()
+        throttle()
     place = 0 if entry is None else ctypes.addressof(entry)
     while True:
         with lock:
@@ -156,12 +156,12 @@ def launch(
                 _start()
             # An interrupt may occur anywhere: the entry that keeps memory alive comes first.
             ticket = control.submitted + 1
-            kept = ticket, params, keep, check, expected
+            job = ticket, params, keep, check, expected
             before = len(_posting)
-            unfinished.append(kept)
+            unfinished.append(job)
             _ahead += expected
             try:
-                _posting.append(kept)
+                _posting.append(job)
                 posted = _native.post(_address, place, params, size, block, threads, times, ticket)
             finally:
                 del _posting[before:]
@@ -170,7 +170,7 @@ def launch(
                 if unfinished[0][0] > control.completed:
                     return ticket
                 break
-            unfinished.remove(kept)
+            unfinished.remove(job)
             _ahead -= expected
         if not posted:  # otherwise, a finalizer has launched something here
             _await(ticket - launcher.JOBS)
@@ -179,8 +179,8 @@ def launch(
 
 
 def open_jobs(entry: Any, kernel: int, finish: int) -> None:
-    """Sets the functions of an entry, and opens its closed jobs; with 0 for the functions, only
-    that, and these jobs do nothing."""
+    """Sets the functions of an entry, and opens its closed jobs. With 0 for the functions, it only
+    opens these jobs, which then do nothing."""
     if _control is None and kernel:
         functions = (ctypes.c_int64 * 2).from_address(ctypes.addressof(entry))
         functions[:] = kernel, finish  # at once: another thread may be about to launch
@@ -188,9 +188,9 @@ def open_jobs(entry: Any, kernel: int, finish: int) -> None:
         _native.open(_address, ctypes.addressof(entry), kernel, finish)
 
 
-def fail(entry: Any, error: BaseException) -> None:
-    """Ends the closed jobs of an entry, whose kernel cannot be compiled: whoever waits next gets
-    the error."""
+def fail_jobs(entry: Any, error: BaseException) -> None:
+    """Ends the closed jobs of an entry whose kernel cannot be compiled: the next wait raises the
+    error."""
     _failures.append(error)
     open_jobs(entry, 0, 0)
 
@@ -228,7 +228,7 @@ def sync() -> None:
     wait(submitted)
 
 
-forget = _errors.forget
+forget_error = _errors.forget
 """Suppresses an error that is raised elsewhere; returns whether it had not been raised yet."""
 
 
@@ -299,7 +299,7 @@ def _prepare() -> Any:
 
 
 def _start() -> None:
-    """Starts the workers. Those that are too many, after an interrupt in here, leave at once."""
+    """Starts the workers. If an interrupt in here leads to too many, the surplus ends at once."""
     global _started
     launcher.add_seats(_control)
     for index in range(thread_count()):
@@ -316,7 +316,7 @@ def _start() -> None:
 def _stop(seconds: float | None) -> bool:
     """Tells the workers to stop; returns whether all have done so within that time."""
     global _control, _started, start
-    start = not_yet
+    start = not_loaded
     if _control is None:
         return True
     _native.halt(_address)
@@ -346,17 +346,17 @@ def _await(ticket: int) -> None:
         while not await_(address, ticket, seat, _SLICE_US):
             collector.catch_up()
     except KeyboardInterrupt as interrupt:
-        _give_up(ticket, seat, interrupt)
+        _stop_loops(ticket, seat, interrupt)
         raise
     finally:
         _seats.append(seat)
 
 
-def fall_back() -> None:
-    """Waits until no more is queued than `AHEAD_NS` and `AHEAD_JOBS` allow; with the lock held,
-    leaves that to a later time."""
+def throttle() -> None:
+    """Waits until no more is queued than `AHEAD_NS` and `AHEAD_JOBS` allow; if this thread holds
+    the lock, the wait is put off."""
     if locks.is_held():
-        locks.due[fall_back] = None
+        locks.due[throttle] = None
         return
     _prune()
     while _ahead > AHEAD_NS:
@@ -368,9 +368,8 @@ def fall_back() -> None:
         _prune()
 
 
-def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
-    """After Ctrl-C, stops the loops of kernels that do not end by themselves soon, so that an
-    endless one does not block the process."""
+def _stop_loops(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
+    """After Ctrl-C, stops the loops of kernels; see `device.stop_loops`."""
     control, await_ = _control, _native.await_
     if control is None:
         return
@@ -393,10 +392,10 @@ def _give_up(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
                 if record:
                     ctypes.c_int64.from_address(record + 8 * device.STOP_WORD).value = 1
 
-    device.give_up(interrupt, ends, stop)
+    device.stop_loops(interrupt, ends, stop)
 
 
-def tidy() -> None:
+def prune_complete() -> None:
     """Drops what belongs to jobs that are complete."""
     if unfinished and unfinished[0][0] <= completed():
         _prune()
@@ -418,18 +417,18 @@ def _prune() -> None:
     # Outside the lock, because checks and destructors run foreign code.
     for _, _, _, check, _ in done:
         if check is not None:
-            report(check)
+            run_check(check)
 
 
-report = _errors.check
+run_check = _errors.check
 """Calls the check of work that is complete; `wait` or `sync` raises its error."""
 
 
 @atexit.register
 def _at_exit() -> None:
-    """Stops what compiles, and the workers. If one is stuck in a kernel, the memory that it uses
-    lives as long as the process. Errors that have not been reported are shown as a warning."""
-    background.end()
+    """Stops the threads that compile, and the workers. If a worker is stuck in a kernel, the memory
+    that it uses lives as long as the process. Errors that nobody has seen become warnings."""
+    background.shut_down()
     try:
         stopped = _stop(_EXIT_SECONDS)
     except KeyboardInterrupt:
@@ -440,7 +439,7 @@ def _at_exit() -> None:
     while unfinished:
         check = unfinished.popleft()[3]
         if check is not None:
-            report(check)
+            run_check(check)
     _errors.warn()
 
 
@@ -449,18 +448,18 @@ def _is_idle() -> bool:
 
 
 def _after_fork(in_child: bool) -> None:
-    """Resets the state in a child, which has no workers; jobs whose wait was interrupted are lost
-    to it."""
+    """Resets the state in a child, which has no workers. If the wait for jobs was interrupted, the
+    child loses them."""
     global _control, _started, _seats, start
     if not in_child:
         return
-    start = not_yet
+    start = not_loaded
     if _control is not None and _control.completed < _control.submitted:
         _errors.append(RuntimeError("The process was forked while kernels were running."))
     _control, _started = None, False
     _seats = list(range(launcher.WAITERS))
 
 
-locks.settle.append(lambda: _await(submitted))
-locks.is_settled.append(_is_idle)
-locks.resume.append(_after_fork)
+locks.settle_hooks.append(lambda: _await(submitted))
+locks.settled_hooks.append(_is_idle)
+locks.resume_hooks.append(_after_fork)

@@ -4,14 +4,14 @@
 | --- | --- |
 | python | the text as Python, lane by lane on single numbers |
 | numpy | the text as Python, each statement on NumPy arrays of all lanes |
-| baseline | machine code that is there sooner: on narrow packets, unoptimized, or both |
+| baseline | machine code that is ready sooner: on narrow packets, unoptimized, or both |
 | optimized | machine code that is compiled at full effort, from the text or by Numba |
 
 All of them give the same results. The first two need no compiler: a new, small kernel runs on
 NumPy, if that has been imported, or else as Python, if there are very few lanes. Once the time
 spent there would have paid for compiling, or if there is much work, machine code is compiled, or
-loaded from the disk cache, which keeps it for later processes: a baseline, if the kernel has a loop
-or little work, and later, if it turns out to be hot, the optimized variant.
+loaded from the disk cache, which keeps it for later processes: at first a baseline, if the kernel
+has a loop or little work, and later, if it turns out to be hot, the optimized variant.
 
 `DRJIT_TIER` pins the choice: to `python` where that is possible and NumPy elsewhere, to `numpy`, or
 to the two that are `compiled`. All estimates that the choice depends on are in this file.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CHOICES = ("auto", "python", "numpy", "compiled")
 INTERPRETED = frozenset({"python", "numpy"})
-"""Those that compile nothing."""
+"""The choices that compile nothing."""
 pinned: str = os.environ.get("DRJIT_TIER", "auto")
 if pinned not in CHOICES:
     raise ValueError(f"DRJIT_TIER={pinned!r}: expected one of {', '.join(CHOICES)}")
@@ -51,24 +51,24 @@ COMPILE_BASE = 12e-3
 COMPILE_STATEMENT = 80e-6
 LOAD = 0.2e-3  # a kernel from the disk cache
 FIRST_LOAD = 3e-3
-SOON = 0.6e-3  # of Python, after which kernels from the disk cache are loaded
+PYTHON_BEFORE_LOAD = 0.6e-3  # of Python, after which kernels from the disk cache are loaded
 FIRST_USE = 60e-3
 # Compiling in the background slows the program down by this fraction of the time.
 BACKGROUND = 1 / 16
 FIRST_IN_BACKGROUND = 1 / 4  # and loading LLVM, during which Python often waits, by this one
 
-# As long as NumPy has not been imported, small kernels are compiled as well, up to so many seconds:
-# a later process, which finds them in the cache, then needs no NumPy.
+# As long as NumPy has not been imported, small kernels are compiled as well, for up to this many
+# seconds: a later process finds them in the cache, and needs no NumPy.
 INSTEAD_OF_NUMPY = 3.0
 
-# Up to this many lane-operations per statement, code without LLVM's optimization will do. From as
-# many as the second figure on, the optimized variant pays after ten or twenty processes: it is
-# compiled by one that finds a baseline on the disk.
+# Up to the first number of lane-operations per statement, code without LLVM's optimization will do.
+# From the second on, the optimized variant pays after ten or twenty processes: it is compiled by a
+# process that finds a baseline on the disk.
 LITTLE_WORK, LONG_WORK = 2_000_000, 1_000_000
-# Once launches of a baseline have taken HOT seconds, or there were OFTEN of them, the optimized
-# variant is compiled.
-HOT = 30e-3
-OFTEN = 1000
+# Once launches of a baseline have taken HOT_SECONDS, or there were HOT_LAUNCHES of them, the
+# optimized variant is compiled.
+HOT_SECONDS = 30e-3
+HOT_LAUNCHES = 1000
 
 # Plain numbers: testing for an enumeration member takes ten times as long.
 _DEBUG = int(JitFlag.Debug)
@@ -81,7 +81,7 @@ _python_seconds = 0.0  # estimated time that kernels have run as Python
 
 class Variant(NamedTuple):
     """A compiled variant: its key in the disk cache, the packet width, whether it is a baseline,
-    and the level of LLVM's code generation, if the text does not decide."""
+    and the level of LLVM's code generation, None if that depends on the text."""
 
     key: str
     lanes: int
@@ -101,8 +101,8 @@ def key_of(text: str, options: int, lanes: int) -> str:
 
 
 def optimized(kernel: "CpuKernel", options: int) -> Variant:
-    """Returns the optimized variant, which takes a while to find out: processes note it for
-    others."""
+    """Returns the optimized variant. Finding its packet width takes a while, so the disk cache
+    keeps it for later processes."""
     compiler = cache.compiler(), options
     if kernel.variant is not None and kernel.variant[:2] == compiler:
         return Variant(*kernel.variant[2:])
@@ -141,47 +141,50 @@ def has_long_work(kernel: "CpuKernel", work: int) -> bool:
 
 def should_optimize(kernel: "CpuKernel") -> bool:
     """Returns whether the optimized variant is worth the time to compile it."""
-    return kernel.clock.total * 1e-9 > HOT or kernel.launches - kernel.compiled_at > OFTEN
+    return (
+        kernel.clock.total * 1e-9 > HOT_SECONDS
+        or kernel.launches - kernel.compiled_at > HOT_LAUNCHES
+    )
 
 
 def optimize_if_hot(kernel: "CpuKernel") -> None:
-    """Has the optimized variant of a kernel compiled that runs a baseline, if it is time."""
+    """Has the optimized variant compiled of a kernel that runs a baseline, if that pays."""
     if kernel.task is None and should_optimize(kernel):
         kernel.submit_optimized()
 
 
 def prefers_python(kernel: "CpuKernel", lanes: int) -> bool:
     """Returns whether to run the next launch as Python, which new processes do as long as that
-    takes less time than to import NumPy or to load machine code; accumulates its cost."""
+    takes less time than importing NumPy or loading machine code; accumulates its cost."""
     if pinned not in ("auto", "python") or flags.current & _DEBUG:
         return False
     if pinned == "auto" and (kernel.address or "numpy" in sys.modules):
         return False
-    once = PYTHON_LAUNCH + kernel.cost * lanes * PYTHON_LANE
-    total = _python_seconds + once
+    cost = PYTHON_LAUNCH + kernel.cost * lanes * PYTHON_LANE
+    total = _python_seconds + cost
     first = "drjit.jit.target.image" not in sys.modules and total < FIRST_LOAD
-    if first and total >= SOON:
+    if first and total >= PYTHON_BEFORE_LOAD:
         first = not kernel.is_cached()
-    if pinned == "auto" and kernel.spent + once >= LOAD and not first:
+    if pinned == "auto" and kernel.estimated_seconds + cost >= LOAD and not first:
         return False
     if kernel.runs_as_python is None:
         from ..target import python
 
         kernel.runs_as_python = python.handles(kernel.text)
     if kernel.runs_as_python:
-        add_python_time(kernel, once)
+        add_python_time(kernel, cost)
     return kernel.runs_as_python
 
 
 def python_limit() -> float:
-    """Returns the seconds after which a loop is not worth to be run as Python."""
+    """Returns the seconds after which a loop is no longer worth running as Python."""
     return FIRST_LOAD if pinned == "auto" else math.inf
 
 
 def add_python_time(kernel: "CpuKernel", seconds: float) -> None:
     """Adds to the time that a kernel has run as Python."""
     global _python_seconds
-    kernel.spent += seconds
+    kernel.estimated_seconds += seconds
     _python_seconds += seconds
 
 
@@ -193,32 +196,34 @@ def prefers_numpy(kernel: "CpuKernel", lanes: int) -> bool:
         return True
     if kernel.address or kernel.loops:  # the duration of a loop is unknown
         return False
-    if "numpy" not in sys.modules and _spares_numpy(kernel):
+    if "numpy" not in sys.modules and _avoids_numpy(kernel):
         return False
-    once = kernel.numpy_calls * NUMPY_STATEMENT + kernel.numpy_cost * lanes * NUMPY_LANE
+    cost = kernel.numpy_calls * NUMPY_STATEMENT + kernel.numpy_cost * lanes * NUMPY_LANE
     # The estimate, or the measured time of launches.
-    kernel.spent = max(kernel.spent + NUMPY_LAUNCH + once, kernel.time)
-    if kernel.spent < LOAD:
+    kernel.estimated_seconds = max(
+        kernel.estimated_seconds + NUMPY_LAUNCH + cost, kernel.interpreted_seconds
+    )
+    if kernel.estimated_seconds < LOAD:
         return True
     if kernel.is_cached():
         return False
     # Later processes find what this one compiles, even a kernel that is launched once.
     lasting = cache.is_writable()
-    buy = COMPILE_BASE + COMPILE_STATEMENT * kernel.statements
-    early = buy * BACKGROUND
+    compile_cost = COMPILE_BASE + COMPILE_STATEMENT * kernel.statements
+    background_cost = compile_cost * BACKGROUND
     if "llvmlite" not in sys.modules:
-        buy += FIRST_USE
-        early += 0.0 if lasting else FIRST_USE * FIRST_IN_BACKGROUND
-    if kernel.spent >= buy:
+        compile_cost += FIRST_USE
+        background_cost += 0.0 if lasting else FIRST_USE * FIRST_IN_BACKGROUND
+    if kernel.estimated_seconds >= compile_cost:
         return False
     if (task := kernel.task) is not None:
         return not task.done()
-    if kernel.spent >= early and (lasting or kernel.launches > 1):
+    if kernel.estimated_seconds >= background_cost and (lasting or kernel.launches > 1):
         kernel.submit_optimized()
     return True
 
 
-def _spares_numpy(kernel: "CpuKernel") -> bool:
+def _avoids_numpy(kernel: "CpuKernel") -> bool:
     """Returns whether to load the kernel, or to compile it for this and all later processes,
-    because importing NumPy for it would take longer than most programs compile."""
+    because importing NumPy would take longer than compiling does in most programs."""
     return kernel.is_cached() or (compile_seconds < INSTEAD_OF_NUMPY and cache.is_writable())

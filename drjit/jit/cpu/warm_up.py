@@ -1,5 +1,5 @@
-"""Loads native code in processes that trace much, after so many nodes that it pays: that of each
-room in `substitutes.rooms`, from a library of its own.
+"""Loads native code in processes that trace enough nodes for it to pay: that of each module in
+`substitutes.modules`, from a library of its own.
 """
 
 import sys
@@ -13,42 +13,43 @@ from ..native import loader, objects
 from . import background, variants
 
 COMPILED, FIRST = 1 << 14, 1 << 16
-"""How much later a process has it compiled in the background, once for all that follow, if the disk
-cache does not have it: where a compiler is there already, and where it has to be loaded."""
+"""After how many more nodes a process has the code compiled in the background, once for all later
+processes, if the disk cache lacks it: where a compiler is loaded already, and where it is not."""
 AGAIN = 1 << 12
-"""After how many nodes to look whether it has been."""
+"""After how many nodes to check whether it has been compiled."""
 
-_due = dict(substitutes.rooms)
-"""The number of nodes at which something is to be done for a room whose code is not there."""
+_due = dict(substitutes.modules)
+"""The number of nodes at which something is to be done for a module whose code is not loaded."""
 _tasks: dict[str, background.Task | None] = {}
-"""What compiles the code of a room, or None if the disk cache does not have it."""
+"""The tasks that compile the code of modules; None if the disk cache lacks it, but it is too early
+to compile it."""
 
 
-def places(room: Any, compiles: bool = True) -> dict[str, int]:
-    """Returns the addresses of the functions that a room needs; nothing if they do not fit to the
+def places(module: Any, compiles: bool = True) -> dict[str, int]:
+    """Returns the addresses of the functions that a module needs; nothing if they do not fit the
     interpreter, or are not in the disk cache and this `compiles` nothing."""
-    if not (objects.are_known(room.OBJECTS) and room.fits()):
+    if not (objects.are_known(module.OBJECTS) and module.fits()):
         return {}
-    names, more = room.exported(), room.definitions()
-    return loader.addresses(room.MODULES, names, room.OBJECTS, compiles, more=more)
+    names, more = module.exported(), module.definitions()
+    return loader.addresses(module.MODULES, names, module.OBJECTS, compiles, more=more)
 
 
 def advance(nodes: int) -> float:
-    """Called when a process has traced so many nodes, and it is time to do something for a room;
+    """Called when a process has traced so many nodes that it is time to do something for a module;
     returns when to call it again, see `substitutes.milestone`."""
     if variants.pinned == "numpy" or not _due:
         return inf
     name = min(_due, key=_due.__getitem__)
-    room = import_module(name)
+    module = import_module(name)
     if name not in _tasks:
-        found, _tasks[name] = places(room, False), None
-        done, more = bool(found), COMPILED if "llvmlite" in sys.modules else FIRST
+        code, _tasks[name] = places(module, False), None
+        done, more = bool(code), COMPILED if "llvmlite" in sys.modules else FIRST
     else:
-        task = _tasks[name] = _tasks[name] or background.submit(partial(places, room))
+        task = _tasks[name] = _tasks[name] or background.submit(partial(places, module))
         done, more = task is not None and task.done(), AGAIN
-        found = task.result() if done and task else {}
-    if found:
-        room.install(found)
+        code = task.result() if done and task else {}
+    if code:
+        module.install(code)
     if done:
         del _due[name]
     else:

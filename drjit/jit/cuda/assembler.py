@@ -27,20 +27,20 @@ _PTX = 2  # NVJITLINK_INPUT_PTX
 
 
 class AssemblerError(RuntimeError):
-    """PTX that is not valid. The text contains what the tool says, and the lines that it names."""
+    """PTX that is not valid. The text contains the tool's message, and the lines that it names."""
 
 
 class Ptxas:
-    """The program `ptxas`. `version` is that of CUDA to which it belongs."""
+    """The program `ptxas`. `version` is that of the CUDA toolkit to which it belongs."""
 
     name = "ptxas"
 
     def __init__(self, path: str) -> None:
         self.path = path
-        found = re.search(r"release (\d+)\.(\d+)", self._run("--version").stdout)
-        if found is None:
+        version = re.search(r"release (\d+)\.(\d+)", self._run("--version").stdout)
+        if version is None:
             raise OSError(f"{path} does not say its version")
-        self.version = int(found[1]), int(found[2])
+        self.version = int(version[1]), int(version[2])
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         flags = subprocess.CREATE_NO_WINDOW if _WINDOWS else 0  # type: ignore[attr-defined]
@@ -60,7 +60,7 @@ class Ptxas:
             done = self._run(f"-arch={target}", str(source), "-o", str(result))
             if done.returncode:
                 text = (done.stderr + done.stdout).replace(f"{source}", "PTX")
-                raise AssemblerError(explained(text, ptx, self.name))
+                raise AssemblerError(explain(text, ptx, self.name))
             return result.read_bytes()
 
 
@@ -96,18 +96,18 @@ class NvJitLink:
             code = code or library.nvJitLinkAddData(linker, _PTX, text, len(text), b"PTX")
             code = code or library.nvJitLinkComplete(linker)
             if code:
-                raise AssemblerError(explained(self._log(linker, code), ptx, self.name))
-            made = self._bytes("GetLinkedCubin", linker)
+                raise AssemblerError(explain(self._log(linker, code), ptx, self.name))
+            cubin = self._bytes("GetLinkedCubin", linker)
         finally:
             library.nvJitLinkDestroy(byref(linker))
-        return made
+        return cubin
 
     def _bytes(self, what: str, linker: c_void_p) -> bytes:
         size = c_size_t()
         getattr(self.library, f"nvJitLink{what}Size")(linker, byref(size))
-        made = ctypes.create_string_buffer(size.value)
-        getattr(self.library, f"nvJitLink{what}")(linker, made)
-        return made.raw
+        contents = ctypes.create_string_buffer(size.value)
+        getattr(self.library, f"nvJitLink{what}")(linker, contents)
+        return contents.raw
 
     def _log(self, linker: c_void_p, code: int) -> str:
         text = self._bytes("GetErrorLog", linker) if linker else b""
@@ -120,19 +120,19 @@ Tool: TypeAlias = Ptxas | NvJitLink
 @functools.cache
 def tools() -> tuple[Tool, ...]:
     """Returns the tools of this machine, the fastest one first."""
-    found: list[Tool] = []
+    usable: list[Tool] = []
     for make, candidates in ((NvJitLink, _libraries()), (Ptxas, _programs())):
         for path in candidates:
             try:
-                found.append(make(path))
+                usable.append(make(path))
                 break
             except (OSError, AttributeError) as error:
                 log.log(log.LogLevel.Warn, "%s cannot be used (%s)", path, error)
-    return tuple(found)
+    return tuple(usable)
 
 
 def _wheels() -> list[Path]:
-    """Returns the folders of NVIDIA's packages for Python: `nvidia/nvjitlink`, `nvidia/cu13`."""
+    """Returns the folders of NVIDIA's Python packages, such as `nvidia/nvjitlink`."""
     try:
         spec = importlib.util.find_spec("nvidia")
     except (ImportError, ValueError):
@@ -174,8 +174,8 @@ def assemble(device: Any, ptx: str, name: str) -> bytes:
     return ptx.encode() + b"\0"
 
 
-def kind(device: Any) -> tuple[object, ...]:
-    """Returns what images depend on besides the PTX."""
+def image_facts(device: Any) -> tuple[object, ...]:
+    """Returns what images depend on besides the PTX: the tool and the compute capability."""
     tool = _tool_for(device.driver)
     made_by = (device.driver.name,) if tool is None else (tool.name, tool.version)
     return *made_by, device.capability
@@ -185,12 +185,12 @@ _proven: set[Tool] = set()  # whose machine code a driver has loaded
 
 
 def _tool_for(driver: Any) -> Tool | None:
-    """Returns a tool whose machine code a driver can load: it is of no newer generation."""
+    """Returns a tool whose machine code a driver can load: one of no newer generation of CUDA."""
     if driver.emulated:
         return None
     return next((t for t in tools() if t.version[0] <= driver.version() // 1000), None)
 
 
-def explained(text: str, ptx: str, tool: str) -> str:
+def explain(text: str, ptx: str, tool: str) -> str:
     """Returns the message for what a tool says, with the lines of PTX that it names."""
     return f"{tool}: {text.strip()}{excerpt(text, ptx)}"

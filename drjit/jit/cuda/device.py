@@ -20,8 +20,8 @@ _SEED = 1 << 16  # bytes of a pattern that are uploaded to fill memory
 
 
 def _elsewhere(module: str, name: str) -> Callable[..., Any]:
-    """Returns a method that calls a function of a module, imported on first use, with the
-    device."""
+    """Returns a method that calls a function of a module, imported on first use, with the device as
+    its first argument."""
 
     def method(self: "Cuda", *arguments: Any, **options: Any) -> Any:
         return getattr(import_module(f".{module}", __package__), name)(self, *arguments, **options)
@@ -54,11 +54,11 @@ class Cuda(Device):
         self.staging = Staging(self.queue)
         self.event = event_of(self.queue)
         self.records = Records(self.queue)
-        self.made: dict[Any, Kernel] = {}
+        self.kernel_table: dict[Any, Kernel] = {}
 
     @cached_property
     def counter(self) -> int:
-        """The address of a `u32` by which the blocks of a launch count themselves: zero between
+        """The address of a `u32` with which the blocks of a launch are counted: zero between
         launches."""
         address = self.driver.allocate(4)
         self.queue.fill(address, 0, 4, 1)
@@ -70,24 +70,26 @@ class Cuda(Device):
         return self.pool.allocate(nbytes)
 
     def upload(self, values: np.ndarray) -> CudaBuffer:
-        made = self.pool.allocate(values.nbytes)
-        self.staging.upload(np.ascontiguousarray(values), made.address)
-        return made
+        buffer = self.pool.allocate(values.nbytes)
+        self.staging.upload(np.ascontiguousarray(values), buffer.address)
+        return buffer
 
     def filled(self, dtype: DType, size: int, value: Any) -> CudaBuffer:
-        return self.repeated(pattern_of(dtype, value), dtype.itemsize * elements(dtype, size))
+        return self.filled_with_pattern(
+            pattern_of(dtype, value), dtype.itemsize * elements(dtype, size)
+        )
 
-    def repeated(self, pattern: bytes, nbytes: int) -> CudaBuffer:
+    def filled_with_pattern(self, pattern: bytes, nbytes: int) -> CudaBuffer:
         """Returns a buffer that is filled with a pattern of 1, 2, 4 or 8 bytes."""
-        made, width = self.pool.allocate(nbytes), len(pattern)
+        buffer, width = self.pool.allocate(nbytes), len(pattern)
         if width == 8:
-            self._repeat(made.address, pattern, nbytes)
+            self._fill_with_pattern(buffer.address, pattern, nbytes)
         elif nbytes:
             bits = int.from_bytes(pattern, "little")
-            self.queue.fill(made.address, bits, width, nbytes // width)
-        return made
+            self.queue.fill(buffer.address, bits, width, nbytes // width)
+        return buffer
 
-    def _repeat(self, address: int, pattern: bytes, nbytes: int) -> None:
+    def _fill_with_pattern(self, address: int, pattern: bytes, nbytes: int) -> None:
         """Fills memory with a pattern, of which each copy doubles the length."""
         done = min(nbytes, _SEED)
         seed = np.frombuffer(pattern * (done // len(pattern)), np.uint8)
@@ -98,10 +100,10 @@ class Cuda(Device):
             done += n
 
     def copy(self, buffer: Buffer, nbytes: int) -> CudaBuffer:
-        made = self.pool.allocate(nbytes)
+        buffer = self.pool.allocate(nbytes)
         if nbytes:
-            self.queue.copy(made.address, buffer.address, nbytes)
-        return made
+            self.queue.copy(buffer.address, buffer.address, nbytes)
+        return buffer
 
     def download(self, buffer: Buffer, dtype: DType, size: int) -> np.ndarray:
         values = np.empty(size, dtype.numpy)
@@ -119,8 +121,8 @@ class Cuda(Device):
         """Replaces the first entries of a buffer."""
         self.staging.upload(np.ascontiguousarray(values), buffer.address)
 
-    foreign = _elsewhere("exchange", "imported")
-    dlpack = _elsewhere("exchange", "given")
+    import_array = _elsewhere("exchange", "import_array")
+    dlpack = _elsewhere("exchange", "export_capsule")
     export = _elsewhere("exchange", "Export")
 
     def error_words(self) -> ErrorWords:
@@ -144,14 +146,14 @@ class Cuda(Device):
     kernel = _elsewhere("kernel", "for_program")
 
     assemble = _elsewhere("assembler", "assemble")
-    image_kind = _elsewhere("assembler", "kind")
+    image_facts = _elsewhere("assembler", "image_facts")
 
     def kernels(self) -> list[Kernel]:
-        return [*self.made.values()]
+        return [*self.kernel_table.values()]
 
     def forget_kernels(self) -> None:
         self.queue.drain()
-        self.made.clear()
+        self.kernel_table.clear()
 
     # ---- Order
 

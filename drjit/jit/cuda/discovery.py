@@ -1,12 +1,12 @@
-"""How the GPU of a machine is found. What works with one is imported only if there is one: most
-processes that ask find none.
+"""How the GPU of a machine is found. The modules that use a GPU are imported only if there is one:
+most processes that look for one find none.
 """
 
 import os
 from typing import TYPE_CHECKING
 
 from ..device import DeviceUnavailable
-from .library import opened
+from .library import open_library
 
 if TYPE_CHECKING:
     from .device import Cuda
@@ -32,7 +32,7 @@ def discover() -> "Cuda":
         raise DeviceUnavailable(
             f"DRJIT_CUDA={wish!r}: expected 'off' or 'emulated', or no such variable."
         )
-    opened()
+    open_library()
     from .driver import CudaError
     from .libcuda import LibCuda
 
@@ -92,10 +92,10 @@ def _check_version(driver: "Driver", capability: tuple[int, int]) -> None:
     from .driver import OLDEST_CAPABILITY, OLDEST_DRIVERS
 
     version = driver.version()
-    known = max(c for c in OLDEST_DRIVERS if c <= capability)
-    oldest, number = OLDEST_DRIVERS[known]
+    floor = max(c for c in OLDEST_DRIVERS if c <= capability)
+    oldest, number = OLDEST_DRIVERS[floor]
     if version < oldest:
-        since = "" if known == OLDEST_CAPABILITY else " for compute capability {}.{}".format(*known)
+        since = "" if floor == OLDEST_CAPABILITY else " for compute capability {}.{}".format(*floor)
         raise DeviceUnavailable(
             f"the NVIDIA driver supports CUDA {_dotted(version)}, and {_dotted(oldest)} is "
             f"required{since}. Install driver {number} or later from "

@@ -55,7 +55,7 @@ _pointer = _function(c_void_p, ctypes.py_object, c_char_p)(("PyCapsule_GetPointe
 _rename = _function(ctypes.c_int, ctypes.py_object, c_char_p)(("PyCapsule_SetName", _python))
 
 
-class Taken(NamedTuple):
+class CapsuleArray(NamedTuple):
     """What a capsule describes. `owner` releases the memory when it is gone."""
 
     address: int
@@ -65,14 +65,14 @@ class Taken(NamedTuple):
     owner: object
 
 
-def give(
+def make_capsule(
     address: int, dtype: DType, shape: tuple[int, ...], device: tuple[int, int], owner: object,
     versioned: bool,
 ) -> Any:  # fmt: skip
     """Returns a capsule for a dense array on a device, given by type and ordinal; it keeps the
     owner as long as anybody uses it."""
-    # NumPy makes the capsule, as if for memory of the host, which it does not touch: what releases
-    # a capsule cannot be written in Python, as it is also called while an exception is raised.
+    # NumPy makes the capsule, as if for host memory, which it does not touch: the destructor of a
+    # capsule cannot be written in Python, as it also runs while an exception is raised.
     holder = _Holder(address, dtype, shape, owner)
     options = {"max_version": (1, 0)} if versioned and _versions else {}
     shown: Any = np.asarray(holder)
@@ -110,7 +110,7 @@ class _Owner:
             self.structure.deleter(_address(self.structure))
 
 
-def take(capsule: Any, what: str) -> Taken:
+def take_array(capsule: Any, what: str) -> CapsuleArray:
     """Takes the array out of a capsule; `what` names its origin in errors.
 
     Raises:
@@ -136,4 +136,4 @@ def take(capsule: Any, what: str) -> Taken:
     if parts:
         shape = (*shape, 2)
         strides = None if strides is None else (*[2 * s for s in strides], 1)
-    return Taken((tensor.data or 0) + tensor.byte_offset, dtype, shape, strides, owner)
+    return CapsuleArray((tensor.data or 0) + tensor.byte_offset, dtype, shape, strides, owner)

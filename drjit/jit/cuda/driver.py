@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 OLDEST_DRIVERS = {(7, 0): (12000, 525), (9, 0): (12010, 530)}
 """The oldest version of CUDA that a driver must support, and the oldest such driver, from a compute
-capability on: the versions of PTX come with them. Newer GPUs have no older drivers."""
+capability on, as versions of PTX come with drivers. Still newer GPUs have no older drivers."""
 OLDEST_CAPABILITY = (7, 0)
 """The oldest compute capability of a device, Volta's."""
 
-_AROUND = 2  # lines before and after the one of an error
+_AROUND = 2  # lines shown before and after the one of an error
 
 
 class DeviceAttribute(enum.IntEnum):
@@ -57,7 +57,7 @@ class CudaError(RuntimeError):
 
     @property
     def is_out_of_memory(self) -> bool:
-        """Whether the device had not enough memory."""
+        """Whether the device did not have enough memory."""
         return self.name == "CUDA_ERROR_OUT_OF_MEMORY"
 
     @property
@@ -67,7 +67,7 @@ class CudaError(RuntimeError):
 
 
 def excerpt(problem: str, ptx: str) -> str:
-    """Returns the lines of PTX that the message of a compiler names, with those around them."""
+    """Returns the lines of PTX that the message of a compiler names, and those around them."""
     lines = ptx.rstrip("\0").splitlines()
     shown = set()
     for match in re.finditer(r"line (\d+)", problem):
@@ -160,11 +160,12 @@ class Driver(Protocol):
 
     # ---- What not every driver has
 
-    def other(self, function: str, *arguments: Any) -> None:
-        """Calls another function of the CUDA driver API, in the context that was opened.
+    def call_optional(self, function: str, *arguments: Any) -> None:
+        """Calls a function of the CUDA driver API that not every driver has, in the context that
+        was opened.
 
         Raises:
-            CudaError: it fails, or there is none.
+            CudaError: it fails, or does not exist.
         """
         raise CudaError("CUDA_ERROR_NOT_SUPPORTED", f"the {self.name} lacks it", function, 801)
 

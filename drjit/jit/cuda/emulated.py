@@ -1,9 +1,8 @@
 """A driver without a GPU: its memory is that of the process, and launches interpret PTX.
 
 Work is done immediately by the thread that queues it. With `delayed`, it waits until somebody asks
-for it, as on a GPU that is slow, so that memory which is used again too early shows up as wrong
-results. As on a GPU, a launch that fails is reported by a later call; unlike there, the next ones
-work again.
+for it, as on a slow GPU, so that memory which is reused too early shows up as wrong results. As on
+a GPU, a launch that fails is reported by a later call; unlike there, later calls work again.
 """
 
 import ctypes
@@ -77,7 +76,7 @@ class EmulatedDriver(Driver):
         }[attribute]
 
     def open(self, ordinal: int) -> None:
-        """Nothing is to be opened: there is one device."""
+        """Does nothing: there is one device."""
 
     def memory_info(self) -> tuple[int, int]:
         total = self.limit
@@ -88,7 +87,7 @@ class EmulatedDriver(Driver):
     # ---- Memory
 
     def allocate(self, nbytes: int) -> int:
-        self._raise()
+        self._raise_error()
         try:
             address = self.memory.allocate(nbytes, name="device memory")
         except (MemoryError, self.emulator.EmulatorError) as error:
@@ -98,7 +97,7 @@ class EmulatedDriver(Driver):
         return address
 
     def allocate_host(self, nbytes: int) -> int:
-        self._raise()
+        self._raise_error()
         owner = np.empty(nbytes + _ALIGNMENT, np.uint8)
         address = -(-owner.ctypes.data // _ALIGNMENT) * _ALIGNMENT
         self.memory.adopt(address, nbytes, owner)
@@ -129,12 +128,12 @@ class EmulatedDriver(Driver):
     # ---- Code
 
     def load(self, image: bytes) -> int:
-        self._raise()
+        self._raise_error()
         try:
             module = self.emulator.Module(image.decode(), self.memory)
         except (self.emulator.EmulatorError, UnicodeDecodeError) as error:
             raise CudaError("CUDA_ERROR_INVALID_PTX", str(error), "load", 218) from error
-        return self._made(module)
+        return self._new_handle(module)
 
     def unload(self, module: int) -> None:
         del self._objects[module]
@@ -143,7 +142,7 @@ class EmulatedDriver(Driver):
         entry = self._objects[module].entries.get(name)
         if entry is None:
             raise CudaError("CUDA_ERROR_NOT_FOUND", "named symbol not found", "function", 500, name)
-        return self._made([entry, 48 << 10])
+        return self._new_handle([entry, 48 << 10])
 
     def set_dynamic_shared(self, function: int, nbytes: int) -> None:
         entry = self._objects[function][0]
@@ -194,11 +193,11 @@ class EmulatedDriver(Driver):
 
     def synchronize(self, stream: int) -> None:
         self._finish(stream)
-        self._raise()
+        self._raise_error()
 
     def done(self, stream: int) -> bool:
         ended = self._step(stream)
-        self._raise()
+        self._raise_error()
         return ended
 
     def wait_for(self, stream: int, event: int) -> None:
@@ -231,7 +230,7 @@ class EmulatedDriver(Driver):
         stream, times = self._events[event]
         if times[0] is None:
             self._step(stream)
-        self._raise()
+        self._raise_error()
         return times[0] is not None
 
     def elapsed(self, start: int, end: int) -> float:
@@ -242,29 +241,30 @@ class EmulatedDriver(Driver):
 
     # ---- Queues
 
-    def _made(self, thing: Any) -> int:
+    def _new_handle(self, thing: Any) -> int:
         handle = next(self._handles)
         self._objects[handle] = thing
         return handle
 
     def _queue(self, stream: int, work: Callable[[], Any]) -> None:
         with self._lock:
-            self._raise()
+            self._raise_error()
             if self.delayed:
                 self._queues[stream].append(work)
             else:
-                self._do(work)
+                self._execute(work)
 
     def _step(self, stream: int) -> bool:
         """Does the first work of a stream; returns whether none is left."""
         with self._lock:
             queue = self._queues[stream]
             if queue:
-                self._do(queue.popleft())
+                self._execute(queue.popleft())
             return not queue
 
-    def _do(self, work: Callable[[], Any]) -> None:
-        """Does a piece of work; no finalizer runs in the middle of it, as its work is later."""
+    def _execute(self, work: Callable[[], Any]) -> None:
+        """Does a piece of work; no finalizer runs in the middle of it, as what it queues comes
+        later."""
         with collector.paused():
             work()
 
@@ -272,7 +272,7 @@ class EmulatedDriver(Driver):
         while not self._step(stream):
             pass
 
-    def _raise(self) -> None:
+    def _raise_error(self) -> None:
         """Raises the error of an earlier launch."""
         error, self._error = self._error, None
         if error is not None:

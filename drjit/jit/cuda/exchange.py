@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..device import Foreign
+from ..device import ForeignArray
 from ..ir import dtype as dt
 from ..ir.dtype import DType
 from . import dlpack
@@ -20,8 +20,8 @@ _LEGACY = 1  # the default stream
 _ALIGNMENT = 16  # of memory that is not copied: the widest access of kernels
 
 
-def imported(device: Any, obj: Any, what: str) -> Foreign | None:
-    """Returns the array that an object shows in the memory of a device, or None if it is elsewhere.
+def import_array(device: Any, obj: Any, what: str) -> ForeignArray | None:
+    """Returns the array that an object exposes in memory of a device, or None if it is elsewhere.
 
     Raises:
         TypeError: its element type does not exist here, or it is on another device.
@@ -30,12 +30,14 @@ def imported(device: Any, obj: Any, what: str) -> Foreign | None:
         obj = obj.detach()  # PyTorch tensors in a graph do not provide their contents
     kind = getattr(obj, "__dlpack_device__", None)
     if kind is not None and kind()[0] in (dlpack.CUDA_MANAGED, device.dlpack_device[0]):
-        return _foreign(device, dlpack.take(obj.__dlpack__(stream=device.queue.stream), what), what)
+        return _foreign_array(
+            device, dlpack.take_array(obj.__dlpack__(stream=device.queue.stream), what), what
+        )
     interface = getattr(obj, "__cuda_array_interface__", None)
-    return _of_interface(device, obj, interface, what) if isinstance(interface, dict) else None
+    return _import_interface(device, obj, interface, what) if isinstance(interface, dict) else None
 
 
-def _of_interface(device: Any, obj: Any, interface: dict[str, Any], what: str) -> Foreign:
+def _import_interface(device: Any, obj: Any, interface: dict[str, Any], what: str) -> ForeignArray:
     address, shape = interface["data"][0] or 0, tuple(interface["shape"])
     kind = np.dtype(interface["typestr"])
     if interface.get("mask") is not None:
@@ -47,17 +49,17 @@ def _of_interface(device: Any, obj: Any, interface: dict[str, Any], what: str) -
     dtype = dt.by_numpy().get(kind)
     if dtype is None:
         raise TypeError(f"{what}: elements of type {kind} have no equivalent; convert them first")
-    # Before version 3, the interface has no stream, and the default one is what is meant.
+    # Before version 3, the interface has no stream, and the default one is meant.
     if (stream := interface.get("stream", _LEGACY)) is not None:
-        _order(device, stream, device.queue.stream)
+        _wait_for_stream(device, stream, device.queue.stream)
     strides = None if steps is None else tuple([s // kind.itemsize for s in steps])
-    return _foreign(device, dlpack.Taken(address, dtype, shape, strides, obj), what)
+    return _foreign_array(device, dlpack.CapsuleArray(address, dtype, shape, strides, obj), what)
 
 
-def _foreign(device: Any, taken: dlpack.Taken, what: str) -> Foreign:
+def _foreign_array(device: Any, array: dlpack.CapsuleArray, what: str) -> ForeignArray:
     """Returns an array with a buffer that spans it: the foreign memory, or a copy if that is not
     aligned."""
-    address, dtype, shape, strides, owner = taken
+    address, dtype, shape, strides, owner = array
     where = ("device", device.ordinal) if 0 in shape else device.driver.pointer(address)
     if where is None or where[1] != device.ordinal:
         place = "in memory that CUDA does not know" if where is None else f"on GPU {where[1]}"
@@ -71,7 +73,7 @@ def _foreign(device: Any, taken: dlpack.Taken, what: str) -> Foreign:
     if start % _ALIGNMENT:
         buffer = device.copy(buffer, nbytes)
     is_dense = all(n == 1 or s == d for n, s, d in zip(shape, steps, dense(shape), strict=True))
-    return Foreign(buffer, dtype, shape, None if is_dense else steps, -first, count)
+    return ForeignArray(buffer, dtype, shape, None if is_dense else steps, -first, count)
 
 
 def dense(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -82,7 +84,7 @@ def dense(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(steps)
 
 
-def _order(device: Any, first: int, second: int) -> None:
+def _wait_for_stream(device: Any, first: int, second: int) -> None:
     """Lets later work of the second stream wait for what the first one has been given."""
     if first == second:
         return
@@ -93,8 +95,8 @@ def _order(device: Any, first: int, second: int) -> None:
 
 
 class _Shared:
-    """Keeps a buffer that another library sees, and counts in its views, as long as that library
-    keeps this object."""
+    """Keeps a buffer alive that another library sees, and counts as one of its views, as long as
+    that library keeps this object."""
 
     def __init__(self, device: Any, buffer: CudaBuffer, stream: int) -> None:
         self.device, self.buffer, self.stream = device, buffer, stream
@@ -105,10 +107,10 @@ class _Shared:
         if self.stream != _NO_SYNC:
             # The other library's last work may still read. Its stream may be gone, though.
             with contextlib.suppress(RuntimeError):
-                _order(self.device, self.stream, self.device.queue.stream)
+                _wait_for_stream(self.device, self.stream, self.device.queue.stream)
 
 
-def given(
+def export_capsule(
     device: Any, buffer: CudaBuffer, dtype: DType, shape: tuple[int, ...], stream: Any,
     max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
@@ -126,10 +128,10 @@ def given(
         buffer = device.copy(buffer, buffer.nbytes)
     to = _LEGACY if stream is None else int(stream)
     if to != _NO_SYNC:
-        _order(device, device.queue.stream, to)
+        _wait_for_stream(device, device.queue.stream, to)
     versioned = max_version is not None and max_version[0] >= 1
     owner = _Shared(device, buffer, to)
-    return dlpack.give(buffer.address, dtype, shape, device.dlpack_device, owner, versioned)
+    return dlpack.make_capsule(buffer.address, dtype, shape, device.dlpack_device, owner, versioned)
 
 
 class Export(_Shared):

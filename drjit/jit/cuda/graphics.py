@@ -1,4 +1,4 @@
-"""Buffers and textures of OpenGL in the memory of a GPU, which the driver maps for a while.
+"""Buffers and textures of OpenGL in the memory of a GPU, which the driver maps temporarily.
 
 A resource is the handle that the driver gives for a registered buffer or texture.
 """
@@ -47,10 +47,10 @@ def register(device: Any, number: int, texture: bool, discard: bool, what: str) 
     Raises:
         RuntimeError: the driver refuses it.
     """
-    made, flags = c_void_p(), _WRITE_DISCARD if discard else 0
+    handle, flags = c_void_p(), _WRITE_DISCARD if discard else 0
     try:
         call = "cuGraphicsGLRegisterImage" if texture else "cuGraphicsGLRegisterBuffer"
-        device.driver.other(call, byref(made), number, *[_TEXTURE_2D] * texture, flags)
+        device.driver.call_optional(call, byref(handle), number, *[_TEXTURE_2D] * texture, flags)
     except CudaError as error:
         kind = "two-dimensional texture" if texture else "buffer"
         raise RuntimeError(
@@ -58,45 +58,51 @@ def register(device: Any, number: int, texture: bool, discard: bool, what: str) 
             f"{kind} with contents, and an OpenGL context on the same GPU must be current in this "
             "thread."
         ) from error
-    return made.value or 0
+    return handle.value or 0
 
 
 def unregister(device: Any, resource: int) -> None:
     """Ends the use of a resource."""
-    device.driver.other("cuGraphicsUnregisterResource", resource)
+    device.driver.call_optional("cuGraphicsUnregisterResource", resource)
 
 
 def map_resource(device: Any, resource: int) -> None:
     """Lets later work access a resource, after what OpenGL was asked to do."""
-    device.queue.other("cuGraphicsMapResources", 1, byref(c_void_p(resource)))
+    device.queue.call_optional("cuGraphicsMapResources", 1, byref(c_void_p(resource)))
 
 
 def unmap_resource(device: Any, resource: int) -> None:
     """Returns a resource to OpenGL after the work that is queued."""
-    device.queue.other("cuGraphicsUnmapResources", 1, byref(c_void_p(resource)))
+    device.queue.call_optional("cuGraphicsUnmapResources", 1, byref(c_void_p(resource)))
 
 
 def pointer(device: Any, resource: int) -> tuple[int, int]:
     """Returns the address and the bytes of a mapped buffer."""
     address, size = c_uint64(), c_size_t()
-    device.driver.other(
+    device.driver.call_optional(
         "cuGraphicsResourceGetMappedPointer_v2", byref(address), byref(size), resource
     )
     return address.value, size.value
 
 
 def array(device: Any, resource: int, mip_level: int) -> int:
-    """Returns the CUDA array of a level of a mapped texture."""
-    made = c_void_p()
-    device.driver.other("cuGraphicsSubResourceGetMappedArray", byref(made), resource, 0, mip_level)
-    return made.value or 0
+    """Returns the CUDA array of one level of a mapped texture."""
+    handle = c_void_p()
+    device.driver.call_optional(
+        "cuGraphicsSubResourceGetMappedArray", byref(handle), resource, 0, mip_level
+    )
+    return handle.value or 0
 
 
 def extent(device: Any, handle: int) -> tuple[int, int, int]:
     """Returns height, width, and the bytes of a texel of a CUDA array, 0 if they are not known."""
-    found = _Descriptor()
-    device.driver.other("cuArrayGetDescriptor_v2", byref(found), handle)
-    return found.height, found.width, found.channels * _BYTES.get(found.format, 0)
+    descriptor = _Descriptor()
+    device.driver.call_optional("cuArrayGetDescriptor_v2", byref(descriptor), handle)
+    return (
+        descriptor.height,
+        descriptor.width,
+        descriptor.channels * _BYTES.get(descriptor.format, 0),
+    )
 
 
 def copy_rows(
@@ -111,4 +117,4 @@ def copy_rows(
         copy.source_host = source
     else:
         copy.source_device = source
-    device.queue.other("cuMemcpy2DAsync_v2", byref(copy))
+    device.queue.call_optional("cuMemcpy2DAsync_v2", byref(copy))

@@ -24,8 +24,8 @@ class _Resource(ctypes.Structure):
 
 
 class Partition:
-    """At least `wanted` multiprocessors of a device: `count` of them, a stream on these, and the
-    context of the others, or None if there are no others.
+    """At least `wanted` multiprocessors of a device: their number `count`, a `stream` that runs on
+    them, and as `rest` the context of the others, None if there are no others.
 
     Raises:
         RuntimeError: there are not that many, or the driver is too old.
@@ -57,7 +57,7 @@ class Partition:
             ) from error
 
     def _divide(self, ordinal: int, wanted: int) -> None:
-        call, number = self.driver.other, self.driver.handle(ordinal)
+        call, number = self.driver.call_optional, self.driver.handle(ordinal)
         whole, part, others, groups = _Resource(), _Resource(), _Resource(), c_uint(1)
         call("cuDeviceGetDevResource", number, byref(whole), _MULTIPROCESSORS)
         call(
@@ -79,10 +79,14 @@ class Partition:
             self.rest = rest.value
 
     def _context(self, number: int, resource: _Resource) -> int:
-        description, made = c_void_p(), c_void_p()
-        self.driver.other("cuDevResourceGenerateDesc", byref(description), byref(resource), 1)
-        self.driver.other("cuGreenCtxCreate", byref(made), description, number, _DEFAULT_STREAM)
-        self._contexts.append(made.value or 0)
+        description, context = c_void_p(), c_void_p()
+        self.driver.call_optional(
+            "cuDevResourceGenerateDesc", byref(description), byref(resource), 1
+        )
+        self.driver.call_optional(
+            "cuGreenCtxCreate", byref(context), description, number, _DEFAULT_STREAM
+        )
+        self._contexts.append(context.value or 0)
         return self._contexts[-1]
 
     def close(self) -> None:
@@ -92,7 +96,7 @@ class Partition:
                 self.driver.synchronize(self.stream)
                 self.driver.destroy_stream(self.stream)
             for context in self._contexts:
-                self.driver.other("cuGreenCtxDestroy", context)
+                self.driver.call_optional("cuGreenCtxDestroy", context)
         self.stream, self._contexts = 0, []
 
     def __del__(self, _finalizing: Any = sys.is_finalizing) -> None:

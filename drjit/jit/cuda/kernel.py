@@ -27,13 +27,13 @@ from .memory import pattern_of
 # Plain numbers: testing for an enumeration member takes ten times as long.
 _DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
 _REDUCED, _NUMBA = int(JitFlag.ReducedPrecision), int(JitFlag.NumbaCompiler)
-_PRODUCTS = "matvec(f16,", "matvec(f32,", "outer(f32,"  # which may be less precise
+_PRODUCTS = "matvec(f16,", "matvec(f32,", "outer(f32,"  # `ReducedPrecision` concerns these
 _WATCHED = _DEBUG | int(JitFlag.LaunchBlocking)
 
 MEASURED = 4
 """How many launches of a kernel are timed, besides those with `JitFlag.KernelHistory`."""
 
-_LAST = 16  # bytes after the block: the number of lanes, and the address of the counter
+_LAST = 16  # bytes behind the parameter block: the number of lanes, the address of the counter
 
 
 @functools.cache
@@ -67,7 +67,7 @@ class Duration:
 
 
 class MachineCode:
-    """Machine code on a device: a kernel's entry and, if it has one, the entry that finishes."""
+    """Machine code on a device: a kernel's entry and, if there is one, its finish function."""
 
     __slots__ = ("entry", "finish", "form", "module", "queue", "threads")
 
@@ -85,9 +85,9 @@ class MachineCode:
             self.queue.unload(self.module)
 
 
-class Extent(NamedTuple):
-    """What launches of compiled code over a number of lanes have in common: the number of blocks
-    and, for each output, the capacities of the memory for what blocks hand over and for the result,
+class LaunchShape(NamedTuple):
+    """What launches of compiled code over `size` lanes have in common: the number of blocks and,
+    for each output, the capacities of the memory for partial results of blocks and for the result,
     0 for none."""
 
     size: int
@@ -97,8 +97,8 @@ class Extent(NamedTuple):
 
 
 class CudaKernel(Kernel):
-    """A kernel with its parameter block, and its machine code once there is some: for each setting
-    of the flags that it depends on."""
+    """A kernel with the layout of its parameter block, and its machine code once there is some, for
+    each setting of the flags that it depends on."""
 
     def __init__(self, device: Any, text: str, layout: str, program: Program | None) -> None:
         super().__init__(device, text, program)
@@ -106,13 +106,13 @@ class CudaKernel(Kernel):
         self.outputs = tuple([(o.kind, o.dtype) for o in outputs])
         self.pack = struct.Struct(f"<{layout}qQ").pack
         self.words = program.words if program is not None else 0
-        self.depends = _REDUCED if any(p in text for p in _PRODUCTS) else 0
-        # Functions that Numba made for processors are in another dialect of LLVM IR than NVVM's.
+        self.flag_mask = _REDUCED if any(p in text for p in _PRODUCTS) else 0
+        # Functions that Numba compiled for processors are not in NVVM's dialect of LLVM IR.
         if program is not None and all(i.op is not op.foreign for i in program.instrs):
-            self.depends |= _NUMBA
+            self.flag_mask |= _NUMBA
         self.codes: dict[int, MachineCode] = {}
-        self.measured: list[Duration] = []
-        self.extent = Extent(-1, None, 0, [])
+        self.durations: list[Duration] = []
+        self.launch_shape = LaunchShape(-1, None, 0, [])
 
     @property
     def tier(self) -> str:
@@ -120,7 +120,7 @@ class CudaKernel(Kernel):
 
     @property
     def mean_time(self) -> float:
-        times = [m.last for m in self.measured]
+        times = [m.last for m in self.durations]
         return sum(times) / len(times) * 1e-9 if times else 0.0
 
     def launch(self, size: int, operands: Operands, record: Any) -> list[Buffer | None]:
@@ -137,14 +137,14 @@ class CudaKernel(Kernel):
         written = []
         for e in targets:
             written.append((e.buffer, _expansion(e.dtype, e.size, e.reduce, e.mode)))
-        return self._queued(size, words, written, record)
+        return self._queue_words(size, words, written, record)
 
     def repeated(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
-        """Only addresses change in the parameter block from one launch to the next."""
+        """From one launch to the next, only addresses change in the parameter block."""
         size, inputs, device = step.size, step.inputs, self.device
         numbers = [value for _, value in step.literals] + [data[0] for data, _ in step.checks]
         effects = [(k, _expansion(t, n, r, mode)) for k, t, n, r, mode in step.effects]
-        made = [o and (o[0], o[1], 1 if o[2] else size) for o in step.outputs]
+        results = [o and (o[0], o[1], 1 if o[2] else size) for o in step.outputs]
         checks, recorded = step.checks, bool(step.checks) or self.loops
 
         def run(values: list) -> None:
@@ -159,21 +159,21 @@ class CudaKernel(Kernel):
             words += numbers
             written = [(values[k].data, expansion) for k, expansion in effects]
             self.counted += 1
-            outputs = self._queued(size, words, written, record)
+            outputs = self._queue_words(size, words, written, record)
             link(read, outputs, [b for b, _ in written], record if checks else None)
-            for o, b in zip(made, outputs, strict=True):
+            for o, b in zip(results, outputs, strict=True):
                 if o is not None:
                     number, t, lanes = o
                     values[number] = make(BUFFER, t, lanes, (), b)
 
         return run
 
-    def _queued(
+    def _queue_words(
         self, size: int, words: list[Any], written: Iterable[tuple[Buffer, Any]], record: Any
     ) -> list[Buffer | None]:
         """Queues a launch, given the words of the parameter block before its targets, and the
         targets with their expansions; see `launch`."""
-        code = self.codes.get(flags.current & self.depends) or self.compile()
+        code = self.codes.get(flags.current & self.flag_mask) or self.compile()
         device: Any = self.device
         block = device.pool.block
         # Buffers need not be kept beyond this function: memory freed then serves later launches
@@ -185,12 +185,12 @@ class CudaKernel(Kernel):
             if expansion is not None:
                 start, (n, nbytes, pattern) = 0, expansion
                 if nbytes:
-                    temporary.append(b := device.repeated(pattern, nbytes))
+                    temporary.append(b := device.filled_with_pattern(pattern, nbytes))
                     start, largest = b.address, max(largest, n)
                 words += (start, n)
-        known, form, grid, results = self.extent
-        if known != size or form is not code.form:
-            known, form, grid, results = self.extent = self._extent(size, code.form)
+        lanes, form, grid, results = self.launch_shape
+        if lanes != size or form is not code.form:
+            lanes, form, grid, results = self.launch_shape = self._launch_shape(size, code.form)
         outputs: list[Buffer | None] = []
         for partial, capacity in results:
             if partial:
@@ -209,7 +209,7 @@ class CudaKernel(Kernel):
         self.queue(code, parameters, size, grid, largest, record, keep)
         return outputs
 
-    def _extent(self, size: int, form: Any) -> Extent:
+    def _launch_shape(self, size: int, form: Any) -> LaunchShape:
         grid, results = self.blocks(form, size), []
         for kind, t in self.outputs:
             lanes = size if kind == "store" else 1
@@ -217,7 +217,7 @@ class CudaKernel(Kernel):
             results.append(
                 (partial, kind != "effect" and size_class(t.itemsize * elements(t, lanes)))
             )
-        return Extent(size, form, grid, results)
+        return LaunchShape(size, form, grid, results)
 
     def blocks(self, form: Any, size: int) -> int:
         """Returns the number of blocks of a launch."""
@@ -229,13 +229,14 @@ class CudaKernel(Kernel):
         self, code: MachineCode, block: bytes, size: int, grid: int, largest: int = 0,
         record: Any = None, keep: Any = None,
     ) -> None:  # fmt: skip
-        """Queues the launch of `grid` blocks with a parameter block, and that of the entry that
-        finishes over the largest number of accumulators. `size` is for the log and the history."""
+        """Queues the launch of `grid` blocks with a parameter block, and that of the finish
+        function, if any, over the `largest` number of accumulators. `size` is for the log and the
+        history."""
         device: Any = self.device
         queue, form = device.queue, code.form
         threads = code.threads
         watched = flags.current & _HISTORY
-        time = Duration(device) if watched or len(self.measured) < MEASURED else None
+        time = Duration(device) if watched or len(self.durations) < MEASURED else None
         keep = keep or self
         queue.launch(code.entry, (grid, 1, 1), threads, block, form.shared, self.name, record, keep)
         if code.finish and largest:
@@ -243,13 +244,13 @@ class CudaKernel(Kernel):
             queue.launch(code.finish, (blocks, 1, 1), threads, block, 0, self.name, None, keep)
         if time is not None:
             time.end.record()
-            if len(self.measured) < MEASURED:
-                self.measured.append(time)
+            if len(self.durations) < MEASURED:
+                self.durations.append(time)
             if watched:
                 history.add(self, size, "compiled", time)
         if log.level >= 3:
             text = "launched, %d lanes, %d blocks of %d threads"
-            self.tell(text, size, grid, form.threads)
+            self.log(text, size, grid, form.threads)
 
     # ---- Code
 
@@ -258,11 +259,11 @@ class CudaKernel(Kernel):
         device: Any = self.device
         start = time.perf_counter()
         contract = bool(flags.current & JitFlag.FastMath)
-        setting = flags.current & self.depends
+        setting = flags.current & self.flag_mask
         route = (numba_versions(),) if setting & _NUMBA else ()
         if route == ("",):  # not installed
             setting, route = setting & ~_NUMBA, ()
-        kind = device.image_kind()
+        kind = device.image_facts()
         facts = "cuda", contract, setting, self.words, kind, cache.gpu_files()
         key = cache.digest(self.text, *facts, *route)
         entry, code = cache.get(key), None
@@ -278,14 +279,14 @@ class CudaKernel(Kernel):
             form = form._replace(code="")
             code, self.state = MachineCode(device, form, image), "memory"
             cache.put(key, self.text, _encoded(form, image), bool(form.finish))
-        self.codes[flags.current & self.depends] = code
+        self.codes[flags.current & self.flag_mask] = code
         self.seconds = time.perf_counter() - start
         self.compiled_at = self.launches
-        self.tell_of_code()
+        self.log_code()
         return code
 
     def lowered(self, contract: bool, setting: int = 0) -> Any:
-        """Returns the kernel as PTX, with how it is launched, for a setting of flags."""
+        """Returns the kernel as PTX, and how to launch it, for a setting of flags."""
         from ..target import cuda
 
         device: Any = self.device
@@ -301,12 +302,12 @@ class CudaKernel(Kernel):
 
         written: dict[Buffer, np.ndarray] = {}
 
-        def changed(e: Any) -> np.ndarray:
+        def target_values(e: Any) -> np.ndarray:
             if e.buffer not in written:
                 written[e.buffer] = device.download(e.buffer, e.dtype, elements(e.dtype, e.size))
             return written[e.buffer]
 
-        def made(t: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+        def new_output(t: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
             values = np.empty(n, t.numpy)
             return values, values
 
@@ -316,8 +317,8 @@ class CudaKernel(Kernel):
             operands,
             record,
             lambda t, n, b: device.download(b, t, n),
-            changed,
-            made,
+            target_values,
+            new_output,
         )
         if self.state == "new":
             self.state = "numpy"
@@ -333,8 +334,8 @@ class CudaKernel(Kernel):
 
 
 def _expansion(dtype: DType, size: int, reduce: str, mode: str) -> tuple[int, int, bytes] | None:
-    """Returns the number of accumulators of a target, if the kernel asks for that, and if they are
-    not its entries themselves, the bytes of their memory and what it is filled with."""
+    """Returns the number of accumulators of a target, and, unless its own entries serve as these,
+    the bytes of their memory and the pattern to fill it with; None if the kernel needs none."""
     if mode != "expand":
         return None
     wide = dtype.accumulator
@@ -345,7 +346,7 @@ def _expansion(dtype: DType, size: int, reduce: str, mode: str) -> tuple[int, in
 
 
 def _encoded(form: Any, image: bytes) -> bytes:
-    """Returns machine code with how it is launched, for the disk cache."""
+    """Returns machine code and how to launch it, for the disk cache."""
     return json.dumps(form).encode() + b"\n" + image
 
 
@@ -359,7 +360,7 @@ def for_program(device: Any, text: str, program: Program) -> CudaKernel:
     it, because the text does not show parameters that nothing reads."""
     layout = layout_of(program)
     key = text, layout, *[(o.kind, o.dtype) for o in program.outputs]
-    found = device.made.get(key)
-    if found is None:
-        found = device.made[key] = CudaKernel(device, text, layout, program)
-    return found
+    kernel = device.kernel_table.get(key)
+    if kernel is None:
+        kernel = device.kernel_table[key] = CudaKernel(device, text, layout, program)
+    return kernel

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..device import DeviceUnavailable
 from .driver import CudaError, DeviceAttribute, Driver, excerpt
-from .library import NAME, opened
+from .library import NAME, open_library
 
 _INT, _HANDLE, _SIZE = POINTER(c_int), POINTER(c_void_p), POINTER(c_size_t)
 _ADDRESS = ctypes.c_uint64  # CUdeviceptr
@@ -53,8 +53,8 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuEventQuery": (c_void_p,),
     "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
 }
-"""The functions of the library that are called, and the types of their arguments. All return the
-code of an error."""
+"""The functions of the library that are called, and the types of their arguments. All return an
+error code, 0 for success."""
 
 OTHERS: dict[str, tuple[Any, ...]] = {
     "cuGraphicsGLRegisterBuffer": (_HANDLE, c_uint, c_uint),
@@ -100,8 +100,8 @@ class _Extra(ctypes.Structure):
 
 
 @functools.cache
-def _stored(size: int) -> c_size_t:
-    """A size in memory that stays where it is."""
+def _stable_size(size: int) -> c_size_t:
+    """Returns a size in memory that stays where it is."""
     return c_size_t(size)
 
 
@@ -111,16 +111,16 @@ def load_library() -> Any:
     Raises:
         DeviceUnavailable: there is none, or it lacks a function.
     """
-    library = opened()
+    library = open_library()
     for function, types in PROTOTYPES.items():
         try:
-            found = getattr(library, function)
+            entry = getattr(library, function)
         except AttributeError:
             raise DeviceUnavailable(
                 f"the NVIDIA driver is too old: its library {NAME} has no function {function}. "
                 "Install driver 525 or later (CUDA 12.0)."
             ) from None
-        found.argtypes, found.restype = types, c_int
+        entry.argtypes, entry.restype = types, c_int
     return library
 
 
@@ -140,30 +140,30 @@ class LibCuda(Driver):
         if code:
             raise self._error(code, function)
 
-    def _here(self, function: str, *arguments: Any) -> None:
-        """Calls a function with the context that was opened. Another library may have changed that
-        of the thread since the last call."""
+    def _call_in_context(self, function: str, *arguments: Any) -> None:
+        """Calls a function in the context that was opened. Another library may have changed that of
+        the thread since the last call."""
         self._call("cuCtxSetCurrent", self._context)
         self._call(function, *arguments)
 
     def _new(self, call: Callable[..., None], function: str, *arguments: Any) -> int:
         """Returns the handle that a function writes to its first argument."""
-        made = c_void_p()
-        call(function, byref(made), *arguments)
-        return made.value or 0
+        handle = c_void_p()
+        call(function, byref(handle), *arguments)
+        return handle.value or 0
 
-    def _number(self, function: str, *arguments: Any) -> int:
-        found = c_int()
-        self._call(function, byref(found), *arguments)
-        return found.value
+    def _query_int(self, function: str, *arguments: Any) -> int:
+        number = c_int()
+        self._call(function, byref(number), *arguments)
+        return number.value
 
     def _error(self, code: int, function: str, kernel: str | None = None, log: str = "") -> Any:
-        """Returns the exception for the code of an error."""
+        """Returns the exception for an error code."""
         texts = []
         for describe in ("cuGetErrorName", "cuGetErrorString"):
-            found = c_char_p()
-            getattr(self.library, describe)(code, byref(found))
-            texts.append((found.value or b"").decode(errors="replace"))
+            description = c_char_p()
+            getattr(self.library, describe)(code, byref(description))
+            texts.append((description.value or b"").decode(errors="replace"))
         name, text = texts
         text = "\n".join(filter(None, (text or "no description", log.strip())))
         return CudaError(name or f"CUDA error {code}", text, function, code, kernel or None)
@@ -171,10 +171,10 @@ class LibCuda(Driver):
     # ---- Devices
 
     def version(self) -> int:
-        return self._number("cuDriverGetVersion")
+        return self._query_int("cuDriverGetVersion")
 
     def device_count(self) -> int:
-        return self._number("cuDeviceGetCount")
+        return self._query_int("cuDeviceGetCount")
 
     def device_name(self, ordinal: int) -> str:
         name = ctypes.create_string_buffer(256)
@@ -182,10 +182,10 @@ class LibCuda(Driver):
         return name.value.decode(errors="replace")
 
     def device_attribute(self, ordinal: int, attribute: DeviceAttribute) -> int:
-        return self._number("cuDeviceGetAttribute", attribute, self.handle(ordinal))
+        return self._query_int("cuDeviceGetAttribute", attribute, self.handle(ordinal))
 
     def handle(self, ordinal: int) -> int:
-        return self._number("cuDeviceGet", ordinal)
+        return self._query_int("cuDeviceGet", ordinal)
 
     def open(self, ordinal: int) -> None:
         device = self.handle(ordinal)
@@ -193,30 +193,30 @@ class LibCuda(Driver):
 
     def memory_info(self) -> tuple[int, int]:
         free, total = c_size_t(), c_size_t()
-        self._here("cuMemGetInfo_v2", byref(free), byref(total))
+        self._call_in_context("cuMemGetInfo_v2", byref(free), byref(total))
         return free.value, total.value
 
     # ---- Memory
 
     def allocate(self, nbytes: int) -> int:
-        made = _ADDRESS()
-        self._here("cuMemAlloc_v2", byref(made), nbytes)
-        return made.value
+        address = _ADDRESS()
+        self._call_in_context("cuMemAlloc_v2", byref(address), nbytes)
+        return address.value
 
     def release(self, address: int) -> None:
-        self._here("cuMemFree_v2", address)
+        self._call_in_context("cuMemFree_v2", address)
 
     def allocate_host(self, nbytes: int) -> int:
-        return self._new(self._here, "cuMemHostAlloc", nbytes, _PORTABLE_MAPPED)
+        return self._new(self._call_in_context, "cuMemHostAlloc", nbytes, _PORTABLE_MAPPED)
 
     def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
-        self._here("cuMemcpyAsync", to, source, nbytes, stream)
+        self._call_in_context("cuMemcpyAsync", to, source, nbytes, stream)
 
     def fill(self, to: int, value: int, width: int, count: int, stream: int) -> None:
-        self._here(f"cuMemsetD{8 * width}Async", to, value, count, stream)
+        self._call_in_context(f"cuMemsetD{8 * width}Async", to, value, count, stream)
 
     def pointer(self, address: int) -> tuple[str, int] | None:
-        found = []
+        values = []
         self._call("cuCtxSetCurrent", self._context)
         for attribute in (_MEMORY_TYPE, _ORDINAL):
             value = _ADDRESS()
@@ -225,40 +225,40 @@ class LibCuda(Driver):
                 return None
             if code:
                 raise self._error(code, "cuPointerGetAttribute")
-            found.append(value.value & 0xFFFFFFFF)
-        kind = _MEMORY_TYPES.get(found[0])
-        return None if kind is None else (kind, found[1])
+            values.append(value.value & 0xFFFFFFFF)
+        kind = _MEMORY_TYPES.get(values[0])
+        return None if kind is None else (kind, values[1])
 
     # ---- Code
 
     def load(self, image: bytes) -> int:
         self._call("cuCtxSetCurrent", self._context)
-        made, log = c_void_p(), ctypes.create_string_buffer(_LOG_BYTES)
+        module, log = c_void_p(), ctypes.create_string_buffer(_LOG_BYTES)
         options = (c_int * 2)(_ERROR_LOG, _ERROR_LOG_BYTES)
         values = (c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
         text = image + b"\0"  # PTX ends with it
-        code = self.library.cuModuleLoadDataEx(byref(made), text, 2, options, values)
+        code = self.library.cuModuleLoadDataEx(byref(module), text, 2, options, values)
         if code:
             problem = log.value.decode(errors="replace").strip()
             ptx = "" if image[:4] == b"\x7fELF" else image.decode(errors="replace")
             shown = f"{problem}{excerpt(problem, ptx)}"
             raise self._error(code, "cuModuleLoadDataEx", log=shown)
-        return made.value or 0
+        return module.value or 0
 
     def unload(self, module: int) -> None:
-        self._here("cuModuleUnload", module)
+        self._call_in_context("cuModuleUnload", module)
 
     def function(self, module: int, name: str) -> int:
-        return self._new(self._here, "cuModuleGetFunction", module, name.encode())
+        return self._new(self._call_in_context, "cuModuleGetFunction", module, name.encode())
 
     def set_dynamic_shared(self, function: int, nbytes: int) -> None:
-        self._here("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, nbytes)
+        self._call_in_context("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, nbytes)
 
     def launch(
         self, function: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,
         stream: int, parameters: bytes, name: str = "",
     ) -> None:  # fmt: skip
-        size = ctypes.addressof(_stored(len(parameters)))
+        size = ctypes.addressof(_stable_size(len(parameters)))
         extra = _Extra(_PARAMETERS, parameters, _PARAMETER_BYTES, size, None)
         # The function and the stream belong to a context. In a thread where none or another one is
         # current, the driver refuses them.
@@ -269,47 +269,47 @@ class LibCuda(Driver):
         if code:
             raise self._error(code, "cuLaunchKernel", name)
 
-    def other(self, function: str, *arguments: Any) -> None:
-        found = getattr(self.library, function, None)
-        if found is None:
-            super().other(function)
+    def call_optional(self, function: str, *arguments: Any) -> None:
+        entry = getattr(self.library, function, None)
+        if entry is None:
+            super().call_optional(function)
         else:
-            found.argtypes, found.restype = OTHERS[function], c_int
-            self._here(function, *arguments)
+            entry.argtypes, entry.restype = OTHERS[function], c_int
+            self._call_in_context(function, *arguments)
 
     # ---- Streams and events
 
     def create_stream(self) -> int:
-        return self._new(self._here, "cuStreamCreate", _NON_BLOCKING)
+        return self._new(self._call_in_context, "cuStreamCreate", _NON_BLOCKING)
 
     def destroy_stream(self, stream: int) -> None:
-        self._here("cuStreamDestroy_v2", stream)
+        self._call_in_context("cuStreamDestroy_v2", stream)
 
     def synchronize(self, stream: int) -> None:
-        self._here("cuStreamSynchronize", stream)
+        self._call_in_context("cuStreamSynchronize", stream)
 
     def done(self, stream: int) -> bool:
         return self._ready("cuStreamQuery", stream)
 
     def wait_for(self, stream: int, event: int) -> None:
-        self._here("cuStreamWaitEvent", stream, event, 0)
+        self._call_in_context("cuStreamWaitEvent", stream, event, 0)
 
     def create_event(self, timing: bool = False) -> int:
-        return self._new(self._here, "cuEventCreate", 0 if timing else _NO_TIMING)
+        return self._new(self._call_in_context, "cuEventCreate", 0 if timing else _NO_TIMING)
 
     def destroy_event(self, event: int) -> None:
-        self._here("cuEventDestroy_v2", event)
+        self._call_in_context("cuEventDestroy_v2", event)
 
     def record(self, event: int, stream: int) -> None:
-        self._here("cuEventRecord", event, stream)
+        self._call_in_context("cuEventRecord", event, stream)
 
     def reached(self, event: int) -> bool:
         return self._ready("cuEventQuery", event)
 
     def elapsed(self, start: int, end: int) -> float:
-        found = c_float()
-        self._here("cuEventElapsedTime", byref(found), start, end)
-        return found.value
+        milliseconds = c_float()
+        self._call_in_context("cuEventElapsedTime", byref(milliseconds), start, end)
+        return milliseconds.value
 
     def _ready(self, function: str, handle: int) -> bool:
         self._call("cuCtxSetCurrent", self._context)

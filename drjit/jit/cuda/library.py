@@ -1,5 +1,5 @@
-"""The library that comes with the driver of NVIDIA GPUs. Processes that find none import no more
-than this about the driver.
+"""The library that comes with the driver of NVIDIA GPUs. Processes that do not find it import
+nothing else about the driver.
 """
 
 import ctypes
@@ -11,7 +11,7 @@ from ..device import DeviceUnavailable
 NAME = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
 
-def opened() -> Any:
+def open_library() -> Any:
     """Returns the library.
 
     Raises:

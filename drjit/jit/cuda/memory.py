@@ -23,14 +23,14 @@ PADDING = 256  # a warp: 32 lanes of 8 bytes
 
 
 class OutOfMemory(MemoryError):
-    """A device has not enough memory."""
+    """A device does not have enough memory."""
 
 
 class CudaBuffer(device.Buffer):
     """A block of memory on a device that goes back to the pool when the last reference is gone.
 
-    `address` is a multiple of 256, and `nbytes` may be used; a whole warp at the last element may
-    be read and written. Memory of another library (`owner`) is only as large as that library says.
+    `address` is a multiple of 256. `nbytes` bytes may be used, and beyond them as many as a warp
+    accesses that begins at the last element; but of memory of another library (`owner`), none.
     """
 
     __slots__ = ("_capacity", "_pool", "device")
@@ -58,7 +58,7 @@ class CudaBuffer(device.Buffer):
 
 class Pool:
     """The memory of a device: blocks in use, and free ones by size class. `limit` is the number of
-    bytes to take from the driver at most, by default `DRJIT_CUDA_MEMORY` (such as `8G`)."""
+    bytes that may be taken from the driver, by default `DRJIT_CUDA_MEMORY` (such as `8G`)."""
 
     def __init__(self, device: Any, queue: Queue, limit: int | None = None) -> None:
         self.device, self.queue = device, queue

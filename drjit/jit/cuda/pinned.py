@@ -28,7 +28,7 @@ class Staging:
         self._used = 0  # its bytes in use
 
     def upload(self, values: np.ndarray, to: int) -> None:
-        """Copies a contiguous array to an address on the device, after the work that is queued."""
+        """Queues a copy of a contiguous array to an address on the device."""
         source, left = values.ctypes.data, values.nbytes
         with self._lock:
             while left:
@@ -38,8 +38,7 @@ class Staging:
                 source, to, left = source + n, to + n, left - n
 
     def download(self, source: int, values: np.ndarray) -> None:
-        """Fills a contiguous array from an address on the device, with what queued work leaves
-        there."""
+        """Fills a contiguous array with what queued work leaves at an address on the device."""
         to, left = values.ctypes.data, values.nbytes
         pending: list[tuple[int, int, int, int]] = []
         with self._lock:
@@ -68,7 +67,7 @@ class Staging:
         return start, n
 
     def _advance(self) -> None:
-        """Goes on to a slot that nothing uses any longer."""
+        """Moves to the next slot, once nothing uses it any longer."""
         driver = self.queue.driver
         if self._slots:
             self.queue.record(self._slots[self._at][1])
@@ -89,8 +88,8 @@ class Records:
         self._free: list[tuple[np.ndarray, int]] = []
 
     def words(self) -> ErrorWords:
-        """Returns the six words of a new record: zeros, at the same address on the device. They
-        may be used again when nobody keeps their owner."""
+        """Returns the six words of a new record: zeros, at the same address on the device. They are
+        used again when nobody keeps their owner alive."""
         try:
             words, address = self._free.pop()
         except IndexError:
@@ -107,7 +106,7 @@ class Records:
 
 
 class _Record:
-    """Returns the words of a record to the free ones when it is gone."""
+    """The owner of a record's words, which makes them free again when it is gone."""
 
     __slots__ = ("_free", "_words")
 

@@ -1,6 +1,6 @@
-"""The primitives of a GPU: kernels that are not made from programs (`drjit.jit.target.cuda
-.primitives`), and how work is divided among their blocks. Functions take the device first; they are
-methods of `drjit.jit.device.Device`, where they are described.
+"""The primitives of a GPU: kernels that are not made from programs
+(`drjit.jit.target.cuda.primitives`), and how work is divided among their blocks. The functions take
+the device first; `drjit.jit.device.Device` describes them as its methods.
 """
 
 import struct
@@ -25,10 +25,11 @@ _BLOCKING, _REDUCED = int(JitFlag.LaunchBlocking), int(JitFlag.ReducedPrecision)
 _WIDEST = 16  # bytes of an access
 _SECTOR = 32  # bytes that memory delivers together
 
-# Reads of a thread from which on more threads share a run, or as many as a warp does.
+# The reads of a thread from which on more threads share a run, and the reads of a run from which on
+# a whole block does.
 _READS = 4
-_OF_WARP = 1024
-# The fewest reads of a thread in a piece of a run or of a matrix.
+_READS_OF_BLOCK = 1024
+# The fewest reads of a thread when runs or matrices are divided into pieces.
 _PIECE = 8
 
 
@@ -52,17 +53,17 @@ class PrimitiveKernel(CudaKernel):
 def _run(device: Any, spec: Any, size: int, grid: int, *arguments: Any) -> None:
     """Launches a kernel with buffers and numbers; `size` is the number of entries in the log."""
     key = type(spec), spec
-    kernel = device.made.get(key)
+    kernel = device.kernel_table.get(key)
     if kernel is None:
-        kernel = device.made[key] = PrimitiveKernel(device, spec)
+        kernel = device.kernel_table[key] = PrimitiveKernel(device, spec)
     kernel.counted += 1
     code = kernel.codes.get(0) or kernel.compile()
     words = [a if isinstance(a, int) else a.address for a in arguments]
     kernel.queue(code, struct.pack(f"<{len(words)}q", *words), size, grid)
 
 
-def _done(device: Any, read: list[Buffer], written: list[Buffer]) -> None:
-    """Ends a primitive: errors of what it has read are those of what it has written."""
+def _finish(device: Any, read: list[Buffer], written: list[Buffer]) -> None:
+    """Ends a primitive: errors in what it has read become those of what it has written."""
     launch.link(read, written)
     if flags.current & _BLOCKING:
         device.sync()
@@ -74,7 +75,7 @@ def _width(address: int, t: DType, multiple: int) -> int:
     return (bits & -bits) // t.itemsize
 
 
-def _power(n: int) -> int:
+def _next_power_of_two(n: int) -> int:
     """Returns the next power of two."""
     return 1 << (n - 1).bit_length()
 
@@ -86,7 +87,7 @@ def block_reduce(device: Any, reduce: str, t: DType, n: int, source: Buffer, run
     count = n // run
     result = device.allocate_for(t, count)
     _reduce_runs(device, reduce, t, t, source, result, count, run)
-    _done(device, [source], [result])
+    _finish(device, [source], [result])
     return result
 
 
@@ -98,7 +99,7 @@ def _reduce_runs(
     n = count * length
     width = _width(source.address, t, length)
     reads = length // width
-    group = _group(t, reads, width)
+    group = _threads_per_run(t, reads, width)
     wanted = -(-EACH * device.multiprocessors // count)
     pieces = min(wanted, -(-reads // (_PIECE * THREADS)))
     if group < THREADS or pieces <= 1:
@@ -116,13 +117,15 @@ def _reduce_runs(
     _reduce_runs(device, reduce, acc, to, parts, result, count, pieces)
 
 
-def _group(t: DType, reads: int, width: int) -> int:
+def _threads_per_run(t: DType, reads: int, width: int) -> int:
     """Returns how many threads share `reads` consecutive reads: enough for whole sectors of memory
     and for a moderate number of reads per thread."""
-    if reads > _OF_WARP:
+    if reads > _READS_OF_BLOCK:
         return THREADS
-    sector = min(_power(reads), _power(max(_SECTOR // (width * t.itemsize), 1)))
-    return min(32, max(sector, _power(-(-reads // _READS))))
+    sector = min(
+        _next_power_of_two(reads), _next_power_of_two(max(_SECTOR // (width * t.itemsize), 1))
+    )
+    return min(32, max(sector, _next_power_of_two(-(-reads // _READS))))
 
 
 def reduce_rows(
@@ -131,7 +134,7 @@ def reduce_rows(
     matrices = n // (rows * columns)
     result = device.allocate_for(t, matrices * columns)
     _reduce_rows(device, reduce, t, t, source, result, matrices, rows, columns)
-    _done(device, [source], [result])
+    _finish(device, [source], [result])
     return result
 
 
@@ -142,7 +145,7 @@ def _reduce_rows(
     """Queues the reduction of matrices along their columns."""
     n = matrices * rows * columns
     width = _width(source.address, t, columns)
-    across = min(32, _power(columns // width))
+    across = min(32, _next_power_of_two(columns // width))
     down = THREADS // across
     strips = -(-columns // (width * across))
     wanted = -(-EACH * device.multiprocessors // (matrices * strips))
@@ -152,8 +155,8 @@ def _reduce_rows(
     acc, parts = t.accumulator, result
     if chunks > 1:
         parts = device.allocate_for(acc, matrices * chunks * columns)
-    kept = acc if chunks > 1 else to
-    spec = Rows(reduce, t.code, kept.code, width, across)
+    output_type = acc if chunks > 1 else to
+    spec = Rows(reduce, t.code, output_type.code, width, across)
     grid = strips * chunks * matrices
     _run(device, spec, n, grid, source, parts, rows, columns, strips, chunk, chunks)
     if chunks > 1:
@@ -174,7 +177,7 @@ def prefix(
         _run(device, scan.ShortRuns(*what), n, -(-n // span), *words)
     else:
         _scan_long(device, what, t, n, source, result, run)
-    _done(device, [source], [result])
+    _finish(device, [source], [result])
     return result
 
 
@@ -215,15 +218,15 @@ def _aligned(source: Buffer, t: DType, step: int) -> int:
 
 def compress(device: Any, n: int, mask: Buffer) -> tuple[Buffer, int]:
     tiles = -(-n // TileShape.of("mask").size)
-    found = device.allocate_for(dt.u32, n)
+    indices = device.allocate_for(dt.u32, n)
     words = device.filled(dt.u64, FIRST + tiles, 0)
     aligned = _aligned(mask, dt.mask, 0)
-    _run(device, scan.Compress(), n, tiles, mask, n, found, tiles, aligned, words)
-    _done(device, [mask], [found, words])
+    _run(device, scan.Compress(), n, tiles, mask, n, indices, tiles, aligned, words)
+    _finish(device, [mask], [indices, words])
     size = int(launch.to_numpy(dt.u64, FIRST, words)[scan.TOTAL])
     if size_class(4 * size) <= size_class(4 * n) // 2:
-        found = device.copy(found, 4 * size)
-    return found, size
+        indices = device.copy(indices, 4 * size)
+    return indices, size
 
 
 # ---------------------------------------------------------------------------------------- sorting
@@ -240,7 +243,7 @@ def sort(device: Any, t: DType, n: int, keys: Buffer, payload: Buffer | None, bi
         _run(device, radix.SortTile(t.code, payload is not None), n, 1, *words)
     else:
         _sort_tiles(device, t, n, columns, results, bits)
-    _done(device, [b for _, b in columns], results)
+    _finish(device, [b for _, b in columns], results)
     return results[-1]
 
 
@@ -266,10 +269,10 @@ def _sort_tiles(
     _run(device, radix.CountDigits(t.code, passes), n, grid, keys, n, aligned, counts)
     _run(device, radix.PlanPasses(passes), n, 1, counts, n, starts, plan)
     spec = radix.SortDigit(t.code, len(columns) > 1)
-    given = [b for (_, a), r, o in zip(columns, results, others, strict=True) for b in (a, r, o)]
+    buffers = [b for (_, a), r, o in zip(columns, results, others, strict=True) for b in (a, r, o)]
     for k in range(passes):
         _run(
-            device, spec, n, tiles, *given, n, k * radix.DIGIT, plan + 8 * k,
+            device, spec, n, tiles, *buffers, n, k * radix.DIGIT, plan + 8 * k,
             starts + 4 * radix.BINS * k, tickets + 8 * k, words, k * radix.STATUS,
         )  # fmt: skip
 
@@ -277,9 +280,9 @@ def _sort_tiles(
 # ------------------------------------------------------------------------------------- products
 
 
-# Tiles that blocks compute, and what part of the peak performance they reach. By multiply-adds, a
-# tile and what a thread has of it are square; by tensor cores, there are rows, columns, and rows of
-# warps.
+# Tiles that blocks compute, and which part of the peak performance they reach. With multiply-adds,
+# a tile and a thread's part of it are square; with tensor cores, a tile has rows, columns, and rows
+# of warps.
 _MULTIPLY_ADDS = {
     4: [(128, 8, 1.0), (64, 4, 0.75), (32, 2, 0.35)],
     8: [(64, 4, 1.0), (32, 2, 0.5)],
@@ -289,9 +292,9 @@ _TENSOR_CORES = [(128, 128, 2, 1.0), (64, 64, 2, 0.6), (16, 128, 1, 0.25), (128,
 _DEEP = 8
 
 
-class _Operands(NamedTuple):
-    """Where the operands of products begin: a table on the device if there are several of them. The
-    address of an operand is aligned as `bits` are, or more.
+class _OperandPlaces(NamedTuple):
+    """Where the operands of products begin, in entries: a table on the device if there are several
+    products. No operand is less aligned than `bits`.
     """
 
     table: Buffer | None
@@ -299,18 +302,18 @@ class _Operands(NamedTuple):
     bits: tuple[int, int]
 
 
-def _operands(device: Any, layout: Any) -> _Operands:
+def _operand_places(device: Any, layout: Any) -> _OperandPlaces:
     """Returns where operands begin, which the layout remembers."""
-    found = layout.plans.get("cuda")
-    if found is None or (found.table is not None and found.table.device is not device):
+    places = layout.plans.get("cuda")
+    if places is None or (places.table is not None and places.table.device is not device):
         if len(layout.offsets) == 1:
             first = tuple(layout.offsets[0].tolist())
-            found = _Operands(None, first, first)
+            places = _OperandPlaces(None, first, first)
         else:
             bits = tuple(np.bitwise_or.reduce(layout.offsets, axis=0).tolist())
-            found = _Operands(device.upload(layout.offsets.ravel()), (0, 0), bits)
-        layout.plans["cuda"] = found
-    return found
+            places = _OperandPlaces(device.upload(layout.offsets.ravel()), (0, 0), bits)
+        layout.plans["cuda"] = places
+    return places
 
 
 def matmul(
@@ -323,18 +326,18 @@ def matmul(
     if reduced is None:
         reduced = bool(flags.current & _REDUCED)
     m, n, _ = layout.sizes
-    count, places = len(layout.offsets), _operands(device, layout)
+    count, places = len(layout.offsets), _operand_places(device, layout)
     result = device.allocate_for(t, m * n * count)
     starts = [x.address + o * t.itemsize for (x, _), o in zip((a, b), places.offsets, strict=True)]
     bits = [x | o * t.itemsize for x, o in zip(starts, places.bits, strict=True)]
     table = [] if places.table is None else [places.table]
-    how = _of_row if m == 1 else _of_tiles
+    how = _row_products if m == 1 else _tiled_products
     how(device, t, layout, result, starts, bits, table, reduced)
-    _done(device, [a[0], b[0]], [result])
+    _finish(device, [a[0], b[0]], [result])
     return result
 
 
-def _of_tiles(
+def _tiled_products(
     device: Any, t: DType, layout: Any, result: Buffer, starts: list[int], bits: list[int],
     table: list, reduced: bool,
 ) -> None:  # fmt: skip
@@ -366,10 +369,10 @@ def _of_tiles(
     if slices > 1:
         spec = spec._replace(layout=form._replace(result=t.accumulator.code))
     _run(device, spec, m * n * count, grid, *starts, parts, m, n, k, chunk, count, *table)
-    _join(device, t, parts, result, slices, m * n * count)
+    _sum_slices(device, t, parts, result, slices, m * n * count)
 
 
-def _of_row(
+def _row_products(
     device: Any, t: DType, layout: Any, result: Buffer, starts: list[int], bits: list[int],
     table: list, reduced: bool,
 ) -> None:  # fmt: skip
@@ -377,28 +380,30 @@ def _of_row(
     (_, n, k), (_, bt), count = layout.sizes, layout.transposed, len(layout.offsets)
     if bt:
         width = min(_width(bits[0], t, k), _width(bits[1], t, k))
-        group = _group(t, k // width, width)
+        group = _threads_per_run(t, k // width, width)
         strips, step = -(-n * group // THREADS), group * width
     else:
         width = _width(bits[1], t, n)
-        across = min(32, _power(n // width))
+        across = min(32, _next_power_of_two(n // width))
         strips, step = -(-n // (width * across)), THREADS // across
     wanted = -(-EACH * device.multiprocessors // (strips * count))
     slices = max(min(wanted, k // (step * _PIECE)), 1)
     chunk = -(-k // (slices * step)) * step
     slices = -(-k // chunk)
     parts = device.allocate_for(t.accumulator, slices * count * n) if slices > 1 else result
-    kept = t.accumulator if slices > 1 else t
+    output_type = t.accumulator if slices > 1 else t
     if bt:
-        spec: Any = dots.Dots(t.code, kept.code, width, group, bool(table))
+        spec: Any = dots.Dots(t.code, output_type.code, width, group, bool(table))
     else:
-        spec = dots.RowSums(t.code, kept.code, width, across, bool(table))
+        spec = dots.RowSums(t.code, output_type.code, width, across, bool(table))
     grid = strips * count * slices
     _run(device, spec, n * count, grid, *starts, parts, n, k, chunk, count, strips, *table)
-    _join(device, t, parts, result, slices, n * count)
+    _sum_slices(device, t, parts, result, slices, n * count)
 
 
-def _join(device: Any, t: DType, parts: Buffer, result: Buffer, slices: int, size: int) -> None:
-    """Queues the sum of what blocks have found for parts of the depth."""
+def _sum_slices(
+    device: Any, t: DType, parts: Buffer, result: Buffer, slices: int, size: int
+) -> None:
+    """Queues the sum over the slices of the depth that different blocks have computed."""
     if slices > 1:
         _reduce_rows(device, "add", t.accumulator, t, parts, result, 1, slices, size)

@@ -1,5 +1,5 @@
-"""The order of work on a device: launches and copies in one stream, what they need until they have
-ended, waiting for them, and the events of `drjit.cuda.Event`.
+"""The order of work on a device: launches and copies in one stream, what is kept alive until they
+have ended, waiting for them, and the events of `drjit.cuda.Event`.
 
 Memory that is freed may be used again by later work at once, because a stream does one thing after
 the other. Only what the host reads or writes itself has to wait. Progress is known from markers:
@@ -26,16 +26,16 @@ faster than the device stays this close to it, which bounds the age of its outpu
 reads and Ctrl-C."""
 MARKERS = 64  # may be waiting at most, whatever the launches before them take
 SPACING = 16  # launches from one marker to the next, fewer if they take long
-SPIN_SECONDS = 200e-6  # how long a waiter asks again and again before it sleeps in between
+SPIN_SECONDS = 200e-6  # how long a waiter polls without sleeping in between
 _LONGEST_SLEEP = 1e-3
 _SHORTEST = 1e-4  # milliseconds of a launch; what events measure may be 0
 _EXIT_SECONDS = 1.0
 
 
 _Entry = list[Any]
-"""A launch, or something else to keep until those before it have ended: its ticket, its name, what
-it keeps, and its record. A launch has its ticket once the driver has it: finalizers may launch and
-wait meanwhile."""
+"""A launch, or something else to keep alive until the launches before it have ended: its ticket,
+its name, what it keeps alive, and its error record. A launch gets its ticket once the driver has
+queued it: finalizers may launch and wait meanwhile."""
 
 
 class Queue:
@@ -52,13 +52,13 @@ class Queue:
         self.lock = locks.lock
         self._entries: deque[_Entry] = deque()
         self._markers: deque[tuple[int, int]] = deque()  # ticket, event
-        self._due = SPACING  # the ticket of the next marker at the latest
+        self._due = SPACING  # the ticket at which the next marker is due
         self._crowded = False  # whether there may be too many markers
         self._last: tuple[int, int] | None = None  # the newest marker that was reached
         self._events: list[int] = []  # for markers
         self._mean = 1.0  # milliseconds of a launch
         self.errors = device.Errors()
-        self._told = False  # whether an error that ended the use of the device has been raised
+        self._has_told = False  # whether an error that ended the use of the device has been raised
         self.forked = False  # whether this process is a child, which cannot use the driver
         _queues.add(self)
 
@@ -81,7 +81,7 @@ class Queue:
         which returns None or an exception for `sync` to raise.
         """
         if self._crowded:
-            self.fall_back()
+            self.throttle()
         with self.lock:
             entry: _Entry = [math.inf, name, keep, record]
             launch = function, grid, block, shared, self.stream, parameters, name
@@ -100,10 +100,10 @@ class Queue:
         with self.lock:
             self._queue(None, self.driver.fill, to, value, width, count, self.stream)
 
-    def other(self, function: str, *arguments: Any) -> None:
+    def call_optional(self, function: str, *arguments: Any) -> None:
         """Queues work by another function of the driver, which takes the stream last."""
         with self.lock:
-            self._queue(None, self.driver.other, function, *arguments, self.stream)
+            self._queue(None, self.driver.call_optional, function, *arguments, self.stream)
 
     def _queue(self, entry: _Entry | None, function: Callable[..., Any], *arguments: Any) -> None:
         """Calls a function of the driver that queues work, and then gives it its ticket."""
@@ -121,9 +121,9 @@ class Queue:
             if entry is not None:
                 entry[0] = self.submitted
 
-    def switch(self, stream: int) -> int:
-        """Lets later work go to another stream, after all that is queued; returns the one
-        before."""
+    def switch_stream(self, stream: int) -> int:
+        """Sends later work to another stream, where it waits for all that is queued; returns the
+        previous stream."""
         with self.lock:
             before, event = self.stream, self.driver.create_event()
             try:
@@ -143,7 +143,7 @@ class Queue:
         return self.call(self.driver.reached, event)
 
     def unload(self, module: int) -> None:
-        """Drops a module of the driver when the launches queued so far have ended."""
+        """Unloads a module of the driver when the launches queued so far have ended."""
         self._entries.append([self.submitted, "", _UnloadedModule(self.driver, module), None])
 
     def retain(self, thing: object) -> None:
@@ -185,7 +185,7 @@ class Queue:
         try:
             _poll(over)
         except KeyboardInterrupt as interrupt:
-            device.give_up(interrupt, partial(_poll, over), self._stop_loops)
+            device.stop_loops(interrupt, partial(_poll, over), self._stop_loops)
             raise
 
     def wait_for_event(self, event: int) -> None:
@@ -201,9 +201,9 @@ class Queue:
             raise
 
     def _explain(self, error: CudaError) -> None:
-        """An error of the driver may report that a launch failed before. It then names those that
-        it may be, and nothing is left in the queue."""
-        self._told = self._told or error.is_of_launch
+        """An error of the driver may report that an earlier launch failed. Then it gets a note with
+        the kernels that it may be, and the queue is emptied."""
+        self._has_told = self._has_told or error.is_of_launch
         if error.is_of_launch and (names := self._abandon()):
             error.add_note(f"One of these kernels failed, or several: {', '.join(names)}.")
 
@@ -236,11 +236,11 @@ class Queue:
                 self.completed = max(self.completed, ticket)
         return self.completed
 
-    def fall_back(self) -> None:
-        """Waits until no more is queued than `AHEAD_MS` and `MARKERS` allow; with the lock
-        held, leaves that to a later time."""
+    def throttle(self) -> None:
+        """Waits until no more is queued than `AHEAD_MS` and `MARKERS` allow; if this thread holds
+        the lock, the wait is put off."""
         if locks.is_held():
-            locks.due[self.fall_back] = None
+            locks.due[self.throttle] = None
             return
 
         def close() -> bool:
@@ -286,7 +286,7 @@ class Queue:
 
     def finish(self) -> None:
         """Shows errors that nobody has seen as warnings."""
-        told = self._told
+        told = self._has_told
         try:
             self.mark()
             ticket = self.submitted
@@ -297,8 +297,8 @@ class Queue:
                 self.errors.append(error)
         self.errors.warn()
 
-    def leave(self) -> None:
-        """In a forked child: nothing of the driver can be used."""
+    def disable(self) -> None:
+        """Makes the driver unusable, in a forked child, where it does not work."""
         self.forked = True
         self.driver.__class__ = _Forked  # pyright: ignore[reportAttributeAccessIssue]
         self._abandon()
@@ -359,7 +359,7 @@ class _UnloadedModule:
 
 
 def _poll(over: Callable[[], bool], seconds: float | None = None) -> bool:
-    """Asks until the answer is True, or time is up; returns the last answer."""
+    """Polls until the answer is True, or time is up; returns the last answer."""
     start = time.monotonic()
     pause = 20e-6
     while not over():
@@ -395,7 +395,7 @@ def _at_exit() -> None:
 def _after_fork(in_child: bool) -> None:
     if in_child:
         for queue in list(_queues):
-            queue.leave()
+            queue.disable()
 
 
-locks.resume.append(_after_fork)
+locks.resume_hooks.append(_after_fork)

@@ -21,7 +21,7 @@ def note_location(thing: Any) -> None:
     locations[thing] = user_location()
 
 
-flags.in_debug_mode(Node, note_location)
+flags.on_creation_in_debug_mode(Node, note_location)
 
 
 def comments(nodes: list[Node]) -> dict[Node, str]:

@@ -1,4 +1,4 @@
-"""Native code that works on objects of Python's and on the queue of jobs: modules of Python source
-(`launcher`, `walker`, `performer`, `operators`, ...) which are compiled as they stand. Python's own
-functions define what they do; see docs/native.md.
+"""Native code that works on Python's objects and on the queue of jobs: modules in a subset of
+Python (`launcher`, `walker`, `scan`, `plans`, `operators`, ...) that are compiled as they stand.
+Functions elsewhere, in ordinary Python, define what they do; see docs/native.md.
 """

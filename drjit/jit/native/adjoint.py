@@ -8,8 +8,8 @@ LOW = (1 << 32) - 1
 
 
 def collect_variables(self: Word, arguments: Word, count: Word) -> Word:
-    """Appends the variables that those in a list depend on, unless they have the mark, which they
-    get; gives whether each is older than the one before."""
+    """Appends the variables that those in a list depend on, and gives them the mark, unless they
+    have it; returns whether each variable is older than the one before."""
     o: Operators = external("drjit_operators")
     found = word(arguments)
     mark = word(arguments + 8)

@@ -6,8 +6,8 @@ from .references import replace
 
 
 def finalize(buffer: Buffer) -> Word:
-    """The destructor of buffers: memory goes back to its pool. `Buffer.__del__` in Python sees to
-    other memory. It may run anywhere, also while an exception is handled."""
+    """Returns a buffer's memory to its pool; for memory without one, calls `Buffer.__del__` as it
+    is in Python. This may run anywhere, even while an exception is being handled."""
     f: Finalizer = external("drjit_finalizer")
     block: Block = buffer._block
     if block == 0:

@@ -1,17 +1,17 @@
 """The language of native code: functions on 64-bit words, written as modules of Python, which are
 translated to LLVM IR.
 
-A variable is a word: a number, or an address. One that is annotated with a structure of `objects`,
-or assigned from something whose structure is known (an entry of an array, a call of a function that
-returns one, another variable), is the address of such a structure: `job.done` is a field of it, and
-`c.jobs[k]` the address of an entry of an array, whose length is a power of two and around which the
-index wraps.
+A variable is a word: a number, or an address. If it is annotated with a structure of `objects`, or
+assigned from something whose structure is known (an entry of an array, a call of a function that
+returns one, another variable), it is the address of such a structure: `job.done` is a field of it,
+and `c.jobs[k]` the address of an entry of an array, whose length is a power of two, and whose index
+wraps around.
 
-There are assignments, `if`, `while`, `for` over a `range` of one or two limits (its variable is not
-used behind it), `break`, `return` and calls of other functions; comparisons are signed. Names of
-numbers and functions mean what they mean in the module, also those of modules that it imports
-(`objects.TYPE`). The functions below are operations of the language; Python never calls them, nor a
-module of native code, except to step through it (tests/support/native_stepping.py).
+There are assignments, `if`, `while`, `for` over a `range` of one or two limits (its variable must
+not be used after the loop), `break`, `return` and calls of other functions; comparisons are signed.
+Names of numbers and functions mean what they mean in the module, including those of modules that it
+imports (`objects.TYPE`). The functions below are operations of the language. Python never calls
+these, nor any module of native code, except to step through it (tests/support/native_stepping.py).
 """
 
 import ast
@@ -34,24 +34,24 @@ Order = Literal["monotonic", "acquire", "release", "acq_rel", "seq_cst"]
 
 
 def inline(function: F) -> F:
-    """Has a function become part of its callers."""
+    """Makes a function part of its callers."""
     return function
 
 
 def word(address: Word) -> Word:
-    """Returns the contents of an address."""
+    """Returns the word at an address."""
 
 
 def put(address: Word, x: Word) -> None:
-    """Changes the contents of an address."""
+    """Writes a word to an address."""
 
 
 def room(words: int) -> Word:
-    """Returns the address of words on the stack, one place for each call in the text."""
+    """Returns the address of some words on the stack, always the same for one call in the text."""
 
 
 def rounded(bits: Word) -> Word:
-    """Returns the bits of a double as those of a float."""
+    """Rounds a double, given by its bits, to a float, and returns the bits of that."""
 
 
 def address(field: Word) -> Word:
@@ -75,11 +75,11 @@ def store(field: Word, x: Word, order: Order) -> None:
 
 
 def add(field: Word, x: Word, order: Order) -> Word:
-    """Adds to a field atomically; returns what was there before."""
+    """Adds to a field atomically; returns its old value."""
 
 
 def xchg(field: Word, x: Word, order: Order) -> Word:
-    """Writes a field atomically; returns what was there before."""
+    """Writes a field atomically; returns its old value."""
 
 
 def cas(field: Word, old: Word, new: Word, success: Order, failure: Order) -> Word:
@@ -98,8 +98,8 @@ _COMPARISONS: dict[type, str] = {
 def module_text(
     functions: Iterable[FunctionType], more: Sequence[tuple[str, ModuleType]] = ()
 ) -> str:
-    """Returns the LLVM module of some functions, which it exports, and of all that they call.
-    `more` are texts with definitions of further exported functions, and the modules in which their
+    """Returns the text of an LLVM module that exports some functions, and contains all that they
+    call. `more` are texts that define further exported functions, each with the module in which its
     names have a meaning."""
     symbols = _Symbols({f: f.__name__ for f in functions})
     exported, texts, externals = {*symbols}, {}, set()
@@ -123,8 +123,8 @@ def module_text(
 
 
 class _Symbols(dict[FunctionType, str]):
-    """The names of functions in the code. Those that are not exported have that of their module as
-    well, since several modules may have functions of one name."""
+    """The names of functions in the code. Functions that are not exported get the name of their
+    module as a prefix, since several modules may have functions of one name."""
 
     def __missing__(self, function: FunctionType) -> str:
         name = self[function] = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
@@ -149,7 +149,8 @@ def definition(function: FunctionType) -> tuple[ast.FunctionDef, ModuleType]:
 
 
 class Translation:
-    """One function. Variables are on the stack, from where LLVM moves them to registers."""
+    """The translation of one function. Variables are on the stack, from which LLVM moves them to
+    registers."""
 
     def __init__(
         self, definition: ast.FunctionDef, home: ModuleType, symbols: dict[FunctionType, str]

@@ -1,9 +1,9 @@
 """The code of the launcher: workers, waiters, and the functions that queue or run a job.
 
-A block is claimed by a compare-and-swap on `claim`, which also holds the ticket: a worker that was
-delayed while its slot was reused for another job sees a different ticket and claims nothing. No
-wake-up is lost: a thread that parks first publishes `state`, then looks for work again; a thread
-with work first publishes it, then looks at the states.
+A block is claimed by a compare-and-swap on `claim`, which also holds the ticket: if a worker was
+delayed while the slot of its job was reused for another one, it sees a different ticket and claims
+nothing. No wake-up is lost: a thread that parks first publishes `state`, then looks for work again;
+a thread with work first publishes it, then looks at the states.
 """
 
 import sys
@@ -65,8 +65,8 @@ def claimable(c: objects.Control) -> Word:
 
 
 def recruit(c: objects.Control, me: Word) -> Word:
-    """Wakes workers if spinning ones (and the caller, with `me` = 1) are too few for the blocks at
-    hand; who is woken wakes further ones."""
+    """Wakes workers if the spinning ones (and the caller, with `me` = 1) are too few for the blocks
+    at hand; woken workers wake further ones."""
     left = claimable(c)
     few = min(left - load(c.spinning, "seq_cst") - me, 2)
     if few > 0:
@@ -112,10 +112,9 @@ def run_finish(finish: Word, params: Word, size: Word, blocks: Word, threads: Wo
 
 
 def take(c: objects.Control, ticket: Word, thread: Word, spins: Word) -> Word:
-    """Runs blocks of a job until none is left. `spins`: whether this worker counts as spinning;
-    gives whether it still does. `threads` says how many private copies the job has: one per thread,
-    or, if there are no more blocks than that, one per block, of which there may be fewer than
-    threads."""
+    """Runs blocks of a job until none is left. `spins` says whether this worker counts as spinning;
+    returns whether it still does. The job's `threads` is the number of its private copies: one per
+    thread or, if there are no more blocks than copies, one per block."""
     job = c.jobs[ticket]
     while 1:
         claim = load(job.claim, "acquire")
@@ -123,7 +122,7 @@ def take(c: objects.Control, ticket: Word, thread: Word, spins: Word) -> Word:
         stop = load(c.stop, "monotonic")
         if claim >> 32 != ticket & LOW or left == 0 or stop != 0:
             return spins
-        # Before the block is claimed: nobody gives the slot to another job meanwhile, then.
+        # Read before the block is claimed: afterwards, the slot may be given to another job.
         kernel = load(job.kernel, "monotonic")
         finish = load(job.finish, "monotonic")
         params = load(job.params, "monotonic")
@@ -205,11 +204,11 @@ def post(
     times: objects.Times,
     ticket: Word,
 ) -> Word:
-    """Queues a job and gives its ticket, which is the next one: 0 if the ring is full, -1 if
-    another job has got that ticket meanwhile. The functions are those of `entry`, if there is one.
-    Without a kernel in there, the job is closed: none of its blocks can be claimed before somebody
-    opens it, and the jobs behind it wait as for any other. Callers hold the GIL, as those of
-    `open_jobs`, so that no job is closed that nobody opens."""
+    """Queues a job and returns its `ticket`, which must be the next one: 0 if the ring is full, -1
+    if another job has got that ticket meanwhile. The functions are those of `entry`, if there is
+    one. If that has no kernel yet, the job is closed: none of its blocks can be claimed before
+    somebody opens it, and the jobs behind it wait as for any other. Callers hold the GIL, as do
+    those of `open_jobs`, so that every closed job is opened."""
     before = load(c.submitted, "monotonic")
     if before + 1 != ticket:
         return -1
@@ -261,7 +260,7 @@ def open_jobs(c: objects.Control, entry: objects.JobEntry, kernel: Word, finish:
 
 
 def first_closed(c: objects.Control) -> Word:
-    """Gives the ticket of the first closed job, or 0."""
+    """Returns the ticket of the first closed job, or 0."""
     first = load(c.completed, "acquire") + 1
     for ticket in range(first, load(c.submitted, "monotonic") + 1):
         job = c.jobs[ticket]
@@ -280,8 +279,8 @@ def run(
     threads: Word,
     times: objects.Times,
 ) -> Word:
-    """Runs a job in the calling thread. Python read that the jobs before it are complete, without
-    the order that this thread needs to see their results."""
+    """Runs a job in the calling thread. Python has seen that the jobs before it are complete, but
+    without the memory order that this thread needs to see their results."""
     load(c.completed, "acquire")
     begun(c, times)
     b = 0
@@ -299,9 +298,9 @@ def is_idle(c: objects.Control) -> Word:
 
 
 def run_entries(c: objects.Control, entry: objects.JobEntry, params: Word, lanes: Word) -> Word:
-    """Runs the jobs of `JobEntry` records, of which the first without a kernel is the end, as a
-    single block each in the calling thread. Their parameter blocks begin at `params`, and `lanes`
-    is the number of lanes where a record has none."""
+    """Runs the jobs of `JobEntry` records, up to the first one without a kernel, in the calling
+    thread, each as a single block. The records' offsets of parameter blocks count from `params`,
+    and `lanes` is the number of lanes where a record has none."""
     while entry.kernel != 0:
         size = max(entry.size, lanes)
         place = params + entry.params
@@ -309,12 +308,13 @@ def run_entries(c: objects.Control, entry: objects.JobEntry, params: Word, lanes
         entry = entry + ENTRY
 
 
-# Functions of Python: `self` are bytes with the address of the control block, `arguments` the place
-# of the `count` arguments. They run jobs in the calling thread and give True, if nothing is queued.
+# Functions that Python calls: `self` is a bytes object with the address of the control block,
+# `arguments` the address of the `count` arguments.
 
 
 def start(self: Word, arguments: Word, count: Word) -> Word:
-    """Takes the address of `JobEntry` records, the bytes of parameter blocks, and the number of
+    """Runs jobs in the calling thread, if nothing is queued; returns whether it did. The arguments
+    are the address of `JobEntry` records, the bytes of parameter blocks, and the number of
     lanes."""
     c: objects.Control = word(self + objects.CONTENTS)
     idle = is_idle(c)
@@ -326,7 +326,7 @@ def start(self: Word, arguments: Word, count: Word) -> Word:
 
 
 def wait_for(c: objects.Control, ticket: Word, waiter: Word, microseconds: Word) -> Word:
-    """Waits for a ticket, for at most about `microseconds`; gives 1 when it is complete."""
+    """Waits for a ticket, for at most about `microseconds`; returns 1 when it is complete."""
     seat = c.waiters[waiter]
     deadline = now(c) + c.spin
     while load(c.completed, "acquire") < ticket:

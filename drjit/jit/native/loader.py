@@ -1,4 +1,4 @@
-"""Compiles native code, or finds it in the disk cache, and makes functions of Python's of it."""
+"""Compiles native code, or finds it in the disk cache, and turns it into Python functions."""
 
 import ctypes
 import functools
@@ -22,10 +22,11 @@ def addresses(
     level: int = 2,
     more: dict[str, str] | None = None,
 ) -> dict[str, int]:
-    """Returns the addresses of functions of some modules of this folder, which know attributes of
-    `kinds` of objects, from the disk cache or compiled at one of LLVM's levels of code generation;
-    nothing if they are not in the cache and it `compiles` nothing. `more` are definitions of others
-    by the module that knows what their names mean (see `language.module_text`)."""
+    """Returns the addresses of functions of some modules of this folder, which access objects of
+    the `kinds` declared in `objects`. They come from the disk cache or are compiled at one of
+    LLVM's levels of code generation; the result is empty if they are not in the cache and this
+    `compiles` nothing. `more` are texts that define further functions, by the module in which their
+    names have a meaning (see `language.module_text`)."""
     from ..target import image
 
     key = cache.digest(modules, "native", *names, level, repr(more), objects.description(kinds))
@@ -59,8 +60,8 @@ def _compiled(modules: str, names: Sequence[str], level: int, more: dict[str, st
 
 
 def bound(name: str, function: int, *owner: int) -> Callable[..., Any]:
-    """Returns native code as a function of Python; its first argument are bytes with the addresses
-    `owner`. A call costs a fraction of one by ctypes, which converts each argument."""
+    """Returns native code as a Python function, whose first argument is a bytes object with the
+    addresses `owner`. A call costs a fraction of one by ctypes, which converts each argument."""
     method = _method(name, function, _METH_FASTCALL, None)
     create = ctypes.pythonapi.PyCFunction_NewEx
     create.restype = ctypes.py_object
@@ -70,8 +71,8 @@ def bound(name: str, function: int, *owner: int) -> Callable[..., Any]:
 
 
 def method(cls: type, name: str, function: int, text: str) -> Any:
-    """Returns native code as a method of a class with one argument. The text begins with the
-    signature, as those of `int.__add__` and the like."""
+    """Returns native code as a method of a class with one argument. The docstring `text` begins
+    with the signature, as that of `int.__add__` does."""
     create = ctypes.pythonapi.PyDescr_NewMethod
     create.restype, create.argtypes = ctypes.py_object, (ctypes.py_object, ctypes.c_void_p)
     return create(cls, ctypes.addressof(_method(name, function, _METH_O, text.encode())))
@@ -80,8 +81,8 @@ def method(cls: type, name: str, function: int, text: str) -> Any:
 slot_wrapper: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, *[ctypes.c_void_p] * 2)(
     ("PyDescr_NewWrapper", ctypes.pythonapi)
 )
-"""Returns the attribute of a class that puts a C function into the slot of a special method, given
-the address of what Python knows about that, and of the function."""
+"""Returns the attribute that puts a C function into a class's slot for a special method, given the
+class, the address of Python's description of the slot, and that of the function."""
 
 
 class _Method(ctypes.Structure):

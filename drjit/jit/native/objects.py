@@ -1,8 +1,8 @@
-"""What native code reads and writes: structures of its own, and objects of Python's.
+"""What native code reads and writes: structures of its own, and Python's objects.
 
 A structure is declared by its fields, each a word, or an array of words or structures. Of an object
-with slots, only the attributes are declared. Where the interpreter has them is found by looking at
-one with known contents (`attributes`); if that is not possible, there is no native code.
+with slots, only the attributes are declared: where the interpreter stores them is found by looking
+at an object with known contents (`attributes`); if that is not possible, there is no native code.
 """
 
 import ctypes
@@ -25,9 +25,9 @@ Word = Any
 
 _word, _WORD = ctypes.c_int64, 8
 _HEAD = object.__basicsize__
-# Where objects have their type, their length, the items of a list (an address) and of a tuple, the
-# bits of a float, the data of bytes, what a bound function is bound to, and what a weak reference
-# refers to.
+# The offsets in objects of their type, their length, the items of a list (an address) and of a
+# tuple, the bits of a float, the data of bytes, the owner of a bound function, and the referent of
+# a weak reference.
 TYPE, SIZE, LIST, ITEMS = _HEAD - 8, _HEAD, _HEAD + 8, tuple.__basicsize__
 NUMBER, CONTENTS, OWNER = float.__basicsize__ - 8, bytes.__basicsize__ - 1, _HEAD + 8
 REFERENT = _HEAD
@@ -36,13 +36,13 @@ LARGEST_DIGIT = (1 << 30) - 1
 
 
 class Array(Generic[T]):
-    """An array in a structure: its entries are found by their index, modulo its length."""
+    """An array in a structure; an index is taken modulo its length."""
 
     def __init__(self, kind: Any, length: int) -> None:
         self.kind, self.length = kind, length
 
     def __getitem__(self, index: int) -> T:
-        raise NotImplementedError  # of native code; see `view`
+        raise NotImplementedError  # only native code does this
 
 
 def words(length: int) -> Array[Word]:
@@ -58,16 +58,16 @@ def array(kind: type[T], length: int) -> Array[T]:
 class Structure:
     """The base class of structures, which only declare fields."""
 
-    def __add__(self, nbytes: int) -> Any: ...  # of native code
+    def __add__(self, nbytes: int) -> Any: ...  # only native code does this
 
 
 class Object(Structure):
-    """The base class of what is declared of objects of Python's."""
+    """The base class of declarations of Python's objects."""
 
 
 samples: dict[type, Callable[[], object]] = {}
-"""Functions that make objects of the classes of which native code knows attributes, by what
-declares these; set by the packages that have the classes."""
+"""Functions that create objects whose attributes native code knows, by their declaration; set by
+the packages that define the classes."""
 
 _attributes: dict[type, dict[str, int]] = {}
 
@@ -79,8 +79,8 @@ def is_structure(kind: type) -> bool:
 
 @functools.cache
 def layout(kind: Any) -> Any:
-    """Returns the ctypes structure of what a class declares, whose fields can be read and written
-    by Python, except for those of the structure that it begins with."""
+    """Returns the ctypes structure that a class declares. Python can read and write its fields,
+    except those inherited from the structure that it begins with."""
     (above,) = kind.__bases__
     fields = [] if above is Structure else [("_above", _word * (size_of(above) // _WORD))]
     fields += [(name, _declared(kind, name)) for name in kind.__annotations__]
@@ -100,7 +100,8 @@ class Unknown(Exception):
 
 
 def attributes(kind: type) -> dict[str, int]:
-    """Returns where objects of the class that another one stands for have its attributes, in bytes.
+    """Returns the offsets, in bytes, of the attributes that a class declares in the objects that it
+    stands for.
 
     Raises:
         Unknown: they are laid out in another way.
@@ -121,13 +122,13 @@ def attributes(kind: type) -> dict[str, int]:
 
 
 def offset(kind: type, field: str) -> int:
-    """Returns where a structure has a field, in bytes."""
+    """Returns the offset of a field in bytes."""
     return attributes(kind)[field] if issubclass(kind, Object) else _places(kind)[field]
 
 
 @functools.cache
 def _places(kind: type) -> dict[str, int]:
-    """Returns where a structure has its fields, and as that of the empty name its size."""
+    """Returns the offsets of a structure's fields, and its size as that of the empty name."""
     (above,) = kind.__bases__
     places = {"": 0} if above is Structure else {**_places(above)}
     for name in kind.__annotations__:
@@ -137,7 +138,7 @@ def _places(kind: type) -> dict[str, int]:
 
 
 def entry(kind: type, field: str) -> type | None:
-    """Returns the structure that the entries of an array are, or None for words."""
+    """Returns the structure of an array's entries, or None for words."""
     declared = _array(kind, field).kind
     return None if declared is _word else declared
 
@@ -169,7 +170,7 @@ def word_at(address: int) -> int:
     return _word.from_address(address).value
 
 
-# ---- Objects of Python's
+# ---- Python's objects
 
 
 class Node(Object):
@@ -248,8 +249,8 @@ samples[OpenRegion] = lambda: object.__new__(scope.OpenRegion)
 
 
 def are_known(kinds: Iterable[type]) -> bool:
-    """Returns whether native code finds what it looks for in objects of Python's, and of these
-    classes."""
+    """Returns whether the interpreter's objects, and those that `kinds` declare, are laid out as
+    native code expects."""
     if sys.implementation.name != "cpython" or is_free_threaded():
         return False
     try:
@@ -273,11 +274,11 @@ def are_known(kinds: Iterable[type]) -> bool:
 
 
 def is_free_threaded() -> bool:
-    """Returns whether this Python is built to run without the GIL, also if it has one now."""
+    """Returns whether this Python is built to run without the GIL, even if it has one now."""
     return "free-threading" in sys.version
 
 
-# ---- Python's functions and objects, at the beginning of the structures of those who use them
+# ---- Python's functions and objects, at the beginning of the structures of code that uses them
 
 
 _FUNCTIONS = {
@@ -307,8 +308,8 @@ class Api(Structure):
 
 
 def fill(api: Any, **others: Any) -> None:
-    """Writes the addresses of Python's functions and objects, and those of `others`, which have to
-    stay, to a structure that begins with an `Api`."""
+    """Writes the addresses of Python's functions and objects, and those of `others`, which must
+    stay alive, to a structure that begins with an `Api`."""
     words = _api()
     ctypes.memmove(ctypes.addressof(api), words, ctypes.sizeof(words))
     for name, thing in others.items():
@@ -368,8 +369,8 @@ class Times(Structure):
 
 
 class JobEntry(Structure):
-    """What `start` runs: the functions of a kernel, the address of its `Times`, where its parameter
-    block begins, and the number of lanes, or 0 if that is given."""
+    """What `start` runs: the functions of a kernel, the address of its `Times`, the offset of its
+    parameter block, and the number of lanes, 0 if `start` gets that as an argument."""
 
     kernel: Word
     finish: Word
@@ -418,21 +419,21 @@ class Control(Structure):
 
 VISITS, NOTES, KEY_WORDS, MOST_LITERALS = 1 << 16, 1 << 14, 1 << 16, 1 << 11
 POSITIONS = 1 << 12
-"""Positions of nodes below this are numbers made once."""
+"""For positions of nodes below this, the Python numbers are created once."""
 WORDS, OUTPUTS = 4096, 64  # of the key of a plan, and results of an evaluation that has one
 SPARES = 16  # results of the largest plan that is found without Python
 
 
 class NodeCell(Structure):
-    """A node, its position, or that of the first one that equals it, in the lowest 20 bits, and the
-    walk in which it was met."""
+    """A node, the walk in which it was met, and in the lowest 20 bits its position or that of the
+    first equal node."""
 
     object: Word
     state: Word
 
 
 class Literal(Structure):
-    """A literal, by type and bits, its position, and the walk in which it was met."""
+    """A literal's type and bits, its position, and the walk in which it was met."""
 
     dtype: Word
     bits: Word
@@ -441,19 +442,19 @@ class Literal(Structure):
 
 
 class Note(Structure):
-    """A node, or another object, that belongs into a list of a `ProgramGraph`."""
+    """A node, or another object, and the list of a `ProgramGraph` to which it belongs."""
 
     list: Word
     thing: Word
 
 
 INPUTS, LITERALS, NOTED, CHECKS, REGIONS, ROWS = range(1, 7)
-"""The lists among the arguments of `ProgramGraph._visit`."""
+"""The positions of these lists among the arguments of `ProgramGraph._visit`."""
 
 
 class Room(Structure):
-    """Memory for a result: the list of free blocks, their size, and how many the launches need of
-    that size."""
+    """Memory for a result: the list of free blocks, their size, and how many of that size the
+    launches need."""
 
     pool: Word
     capacity: Word
@@ -476,7 +477,7 @@ class Result(Structure):
 
 
 class Scan(Api):
-    """The scratch memory of the code that goes through nodes, and finds and performs plans."""
+    """The scratch memory of the code that traverses nodes, and finds and performs plans."""
 
     buffer_type: Word
     usage: Word
@@ -504,8 +505,8 @@ class Scan(Api):
 
 
 class Operand(Structure):
-    """A word of a parameter block: its place, the position in bytes of the node that determines it,
-    and how."""
+    """A word of a parameter block: its address, the position in bytes of the node that determines
+    it, and how (`IS_INTEGER`, ...)."""
 
     place: Word
     position: Word
@@ -528,11 +529,13 @@ class Step(Structure):
 
 
 class PlanRecord(Structure):
-    """Addresses of the operands of all launches, of those among them that are results, by their
-    number, of the launches, and of the positions and the memory of the results; the words for
-    errors; whether the calling thread may run the kernels (`IS_SMALL`), and whether they may be
-    queued (`IS_QUEUED`); how many were launched last and results made, and how often it was
-    performed; the `Result`s of a frozen function."""
+    """The launches of a plan. There are addresses of tables: `operands` that depend on nodes,
+    `links` (operands that are results of earlier launches, by number), `steps` (launches, `count`
+    of them), the `positions` of the `results` (their number) and their memory (`rooms`), and
+    `made`, the `Result`s of a frozen function. `report` has the words for errors. `ways` says
+    whether the calling thread may run the kernels (`IS_SMALL`), and whether they may be queued
+    (`IS_QUEUED`). `done` and `finished` are the numbers of launches and results of the last time,
+    and `launches` says how often the plan was performed."""
 
     operands: Word
     links: Word
@@ -560,8 +563,8 @@ class SizeOf(Structure):
 
 
 class KnownPlan(Structure):
-    """A plan that is found by the key of an evaluation, which has a hash and a number of words, and
-    by sizes; and the next one with such a hash."""
+    """A plan that is found by the key of an evaluation, its hash and number of words, and by sizes;
+    `next` is another plan with the same bucket."""
 
     next: Word
     hash: Word
@@ -584,7 +587,7 @@ class Finalizer(Api):
 # ---- Operators (drjit.array.native_operators)
 
 
-OTHERS = 32  # the place of the first operator in place among `Operators.others`
+OTHERS = 32  # the position of the first in-place operator in `Operators.others`
 
 
 class OperatorCell(Structure):
@@ -595,9 +598,9 @@ class OperatorCell(Structure):
 
 
 class OperatorRecord(Structure):
-    """What an operator does for arrays of a class: types and classes, where their objects have node
-    and variable, tables of numbers that do not simplify the operation, the functions of Python, and
-    the rule of its derivative."""
+    """What an operator does for arrays of a class: types and classes, the offsets of node and
+    variable in their objects, tables of numbers that do not simplify the operation, functions of
+    Python, and the rule of the derivative."""
 
     type: Word
     node: Word
@@ -627,8 +630,8 @@ class OperatorRecord(Structure):
 
 
 class Operators(Api):
-    """The classes with native operators, by address, and Python's functions for all others;
-    `off` is nonzero while those are to be called in any case."""
+    """The classes with native operators, by address, and Python's functions for all others; `off`
+    is nonzero while Python's functions are to be called in any case."""
 
     var_type: Word
     inner_type: Word
@@ -640,6 +643,6 @@ class Operators(Api):
 
 
 def description(kinds: Iterable[type]) -> str:
-    """Returns what code that knows attributes of these classes depends on besides its text."""
+    """Returns what native code that uses these declarations depends on besides its text."""
     found = [(kind.__name__, attributes(kind)) for kind in kinds]
     return repr((TYPE, SIZE, LIST, ITEMS, NUMBER, CONTENTS, OWNER, REFERENT, DIGIT, found))

@@ -1,5 +1,5 @@
-"""The operators of arrays. They make the array and the node of an operation on plain operands, as
-the functions of `drjit.array.recorders` do, and call these for any others.
+"""The operators of arrays. They create the array and the node of an operation on plain operands, as
+the functions of `drjit.array.recorders` do, and call those functions for any other operands.
 """
 
 from .language import NULL, Word, call, external, inline, put, room, word
@@ -22,8 +22,8 @@ from .tracing import (
 
 
 def folded(o: Operators, record: OperatorRecord, like: Node, arguments: Word, count: Word) -> Word:
-    """The literal with as many entries as `like` that an operation gives for numbers, at
-    `arguments`; 0 if it has to be computed in other ways."""
+    """The literal, with as many entries as `like`, that results from an operation on the numbers at
+    `arguments`; 0 if Python has to compute it."""
     if record.fold == 0:
         return 0
     size = hold(o, like.size)
@@ -41,7 +41,7 @@ def folded(o: Operators, record: OperatorRecord, like: Node, arguments: Word, co
 def folded_pair(
     o: Operators, record: OperatorRecord, like: Node, first: Word, second: Word
 ) -> Word:
-    """The same for two operands, whose data are counted meanwhile."""
+    """The same for two operands, whose data are held meanwhile."""
     arguments = room(2)
     put(arguments, hold(o, first))
     put(arguments + 8, hold(o, second))
@@ -83,7 +83,7 @@ def of_one(o: Operators, record: OperatorRecord, x: Word) -> Word:
 def is_ordinary(
     o: Operators, record: OperatorRecord, node: Node, numbers: Word, zero: Word
 ) -> Word:
-    """Whether a literal has one entry, a number that does not simplify the operation."""
+    """Whether a literal has a single entry, which does not simplify the operation."""
     if node.size != o.one or numbers == 0 or record.in_code != 0:
         return 0
     if zero != 0:
@@ -153,7 +153,7 @@ def of_numbers(
     numbers: Word,
     zero: Word,
 ) -> Word:
-    """The operation on the literal `a`, which is counted, and a number."""
+    """The operation on the literal `a`, to which the caller holds a reference, and a number."""
     value = converted(o, record, number, numbers, zero)
     if value == 0:
         return 0
@@ -166,7 +166,8 @@ def of_numbers(
 
 
 def of_code(o: Operators, record: OperatorRecord, a: Node, number: Word) -> Word:
-    """The operation on a node, which is counted, and a number that becomes part of the code."""
+    """The operation on a node, to which the caller holds a reference, and a number that becomes
+    part of the code."""
     value = converted(o, record, number, record.numbers, 0)
     if value == 0:
         return 0
@@ -215,8 +216,8 @@ def of_number(o: Operators, record: OperatorRecord, x: Word, number: Word, refle
 
 
 def operand(o: Operators, record: OperatorRecord, x: Word, like: Node) -> Node:
-    """One of the operands `y` and `z` of an operation on three: a node that is counted, with as
-    many entries as `like` or one for all, or 0."""
+    """The node of operand `y` or `z` of an operation on three, as a new reference, with as many
+    entries as `like` or a single one; or 0."""
     if word(x + TYPE) != record.type:
         if record.numbers == 0:
             return NULL
@@ -249,7 +250,7 @@ def of_three(o: Operators, record: OperatorRecord, x: Word, y: Word, z: Word) ->
         u = variable(o, record, x)
     if a == 0 or o.off != 0:
         return 0
-    # Making a literal runs code, so what is read before is counted before.
+    # Creating a literal runs code, so what was read before gets a counted reference first.
     hold(o, a)
     hold(o, u)
     b: Node = operand(o, record, y, a)
@@ -322,7 +323,7 @@ def backward(o: Operators, record: OperatorRecord, x: Word, y: Word) -> Word:
 
 
 def binary(number: Word, x: Word, y: Word) -> Word:
-    """An operator of Python's."""
+    """A binary operator of Python."""
     o: Operators = external("drjit_operators")
     record: OperatorRecord = record_of(o, word(x + TYPE), number)
     if record != 0:
@@ -352,8 +353,8 @@ def compare(x: Word, y: Word, relation: Word) -> Word:
 
 
 def in_place(number: Word, x: Word, y: Word) -> Word:
-    """An operator in place: what it computes becomes the value of the array, unless it is of
-    another class."""
+    """An in-place operator: its result becomes the value of the array, unless it is of another
+    class."""
     o: Operators = external("drjit_operators")
     record: OperatorRecord = record_of(o, word(x + TYPE), number)
     if record == 0 or o.off != 0:
@@ -371,7 +372,7 @@ def in_place(number: Word, x: Word, y: Word) -> Word:
 
 
 def recorded_unary(self: Word, arguments: Word, count: Word) -> Word:
-    """Functions of Python for an operation and the class of one of their arguments."""
+    """Called by Python in place of a recorder, for an operation and the class of an argument."""
     o: Operators = external("drjit_operators")
     record: OperatorRecord = word(self + CONTENTS)
     made = of_one(o, record, word(arguments))

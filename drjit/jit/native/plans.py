@@ -9,12 +9,12 @@ from .scan import hashed, is_equal, plan_key
 
 _STRUCTURES = objects.Operand, objects.Step, objects.SizeOf, objects.Result
 OPERAND, STEP, SIZES, RESULT = map(objects.size_of, _STRUCTURES)
-OFTEN = 63  # launches after which Python is asked whether better kernels would pay, less one
+OFTEN = 63  # a mask: every 64th time, Python checks whether better kernels would pay
 
 
 def write_operands(s: objects.Scan, operand: objects.Operand, items: Word) -> Word:
-    """Writes to the parameter blocks what the nodes at `items` say; gives 0 if one says something
-    else than the plan expects."""
+    """Writes operands to the parameter blocks, given the nodes at `items`; returns 0 if one is not
+    what the plan expects."""
     while operand.place != 0:
         node: objects.Node = word(items + operand.position)
         data = node.data
@@ -50,9 +50,9 @@ def write_operands(s: objects.Scan, operand: objects.Operand, items: Word) -> Wo
 
 
 def finish_results(s: objects.Scan, plan: objects.PlanRecord, items: Word, made: Word) -> Word:
-    """Turns the nodes of the results that there are into buffers, and frees those of the others.
-    Other code may run when operands are dropped, and so overwrite `items`, and one result may be
-    all that holds another one."""
+    """Turns the nodes of the finished results into buffers, and frees the memory of the others.
+    When operands are dropped, other code may run and overwrite `items`, and a result may be
+    all that keeps another one alive."""
     nodes = room(64)
     count = plan.finished
     for k in range(count):
@@ -68,8 +68,8 @@ def finish_results(s: objects.Scan, plan: objects.PlanRecord, items: Word, made:
 
 
 def is_prepared(c: objects.Control, s: objects.Scan, plan: objects.PlanRecord, items: Word) -> Word:
-    """How the launches of a plan can be performed now (`IS_SMALL`, `IS_QUEUED`), of which the words
-    of the parameter blocks that nodes determine are written then; or 0."""
+    """How the launches of a plan can be performed now (`IS_SMALL`, `IS_QUEUED`), or 0 if they
+    cannot. If they can, the operands that depend on nodes have been written."""
     way = plan.ways & objects.IS_QUEUED
     if plan.ways & objects.IS_SMALL and is_idle(c):
         way = objects.IS_SMALL
@@ -79,7 +79,7 @@ def is_prepared(c: objects.Control, s: objects.Scan, plan: objects.PlanRecord, i
 
 
 def take_results(s: objects.Scan, plan: objects.PlanRecord, made: Word) -> Word:
-    """Makes the buffers of the results, and writes their addresses to the parameter blocks."""
+    """Creates the buffers of the results, and writes their addresses to the parameter blocks."""
     for k in range(plan.results):
         put(made + 8 * k, taken(s, plan.rooms + ROOM * k))
     usage: objects.Usage = s.usage
@@ -92,8 +92,9 @@ def take_results(s: objects.Scan, plan: objects.PlanRecord, made: Word) -> Word:
 
 
 def launch_plan(c: objects.Control, s: objects.Scan, plan: objects.PlanRecord, made: Word) -> Word:
-    """Gives whether no index was out of bounds. If one was, nothing is launched after that kernel;
-    `plan.done` and `plan.finished` are the numbers of launches and results that there are."""
+    """Performs the launches; returns whether no index was out of bounds. If one was, nothing is
+    launched after that kernel. `plan.done` and `plan.finished` are the numbers of launches and
+    results so far."""
     take_results(s, plan, made)
     k = 0
     failed = 0
@@ -111,7 +112,7 @@ def launch_plan(c: objects.Control, s: objects.Scan, plan: objects.PlanRecord, m
 
 def hand_over(s: objects.Scan, plan: objects.PlanRecord, nodes: Word, made: Word) -> Word:
     """Appends the results of a plan, and a copy of each parameter block, to the list of its nodes,
-    for Python to queue the launches; gives whether there was memory for that."""
+    for Python to queue the launches; returns whether there was memory for that."""
     take_results(s, plan, made)
     failed = 0
     for k in range(plan.results):
@@ -163,7 +164,7 @@ def outcome(c: objects.Control, s: objects.Scan, done: Word) -> Word:
 
 
 def perform_plan(self: Word, arguments: Word, count: Word) -> Word:
-    """A function of Python, of the list of nodes in the order of their traversal: True if all
+    """Called by Python with the list of nodes in the order of their traversal. Returns True if all
     kernels of a plan were launched, False if none was, and None if an index was out of bounds, or
     if Python is to queue them (`s.queued`)."""
     c: objects.Control = word(self + objects.CONTENTS)
@@ -190,11 +191,11 @@ def perform_plan(self: Word, arguments: Word, count: Word) -> Word:
 
 
 def repeat_plan(self: Word, arguments: Word, count: Word) -> Word:
-    """A function of Python, of the list of nodes to be evaluated and an empty list: True if it has
-    found their plan and performed it, False if not, and None if something is left to do. That is so
-    for effects, now and then for kernels of which there may be better ones, where an index was out
-    of bounds (`s.failed`), and where the kernels are to be queued (`s.queued`): in these two cases,
-    the second list gets all nodes. `s.plan` is what it has found."""
+    """Called by Python with the list of nodes to be evaluated and an empty list. Returns True if it
+    has found their plan and performed it, False if not, and None if Python has something left to
+    do: for effects, now and then to check for better kernels, if an index was out of bounds
+    (`s.failed`), and if the kernels are to be queued (`s.queued`). In the last two cases, the
+    second list gets all nodes. `s.plan` is the plan that was found."""
     c: objects.Control = word(self + objects.CONTENTS)
     s: objects.Scan = word(self + objects.CONTENTS + 8)
     roots = word(arguments)
@@ -233,8 +234,8 @@ def repeat_plan(self: Word, arguments: Word, count: Word) -> Word:
 
 
 def append_nodes(s: objects.Scan, nodes: Word) -> Word:
-    """Appends the nodes of an evaluation to a list, in the order of their traversal; gives whether
-    there was memory for that."""
+    """Appends the nodes of an evaluation to a list, in the order of their traversal; returns
+    whether there was memory for that."""
     for k in range(s.visited):
         if call("i32(ptr, ptr)", s.append, nodes, word(s.order[k])) != 0:
             return 0
@@ -242,8 +243,8 @@ def append_nodes(s: objects.Scan, nodes: Word) -> Word:
 
 
 def examine_plan(self: Word, arguments: Word, count: Word) -> Word:
-    """A function of Python: whether an evaluation can have a plan that this code finds. `s.length`
-    is the number of words in `s.key`, and `s.plan` the plan that is known."""
+    """Called by Python: returns whether this code could find a plan for an evaluation. `s.length`
+    is the number of words in `s.key`, and `s.plan` the plan if it is known already."""
     c: objects.Control = word(self + objects.CONTENTS)
     s: objects.Scan = word(self + objects.CONTENTS + 8)
     s.plan = 0
@@ -254,7 +255,7 @@ def examine_plan(self: Word, arguments: Word, count: Word) -> Word:
 
 
 def new_nodes(s: objects.Scan, count: Word) -> Word:
-    """Makes a tuple of nodes without contents, or gives 0."""
+    """Creates a tuple of nodes without contents; returns 0 if there is no memory."""
     found = call("i64(i64)", s.tuple, count)
     k = 0
     while k < count and found != 0:
@@ -270,7 +271,7 @@ def new_nodes(s: objects.Scan, count: Word) -> Word:
 def become_buffer(
     s: objects.Scan, node: objects.Node, result: objects.Result, buffer: Word
 ) -> Word:
-    """Turns a node without contents into a buffer that is there."""
+    """Turns a node without contents into a buffer, given its data."""
     node.op = hold(s, s.buffer)
     node.dtype = hold(s, result.dtype)
     node.size = hold(s, result.lanes)
@@ -281,7 +282,7 @@ def become_buffer(
 
 
 def replay(self: Word, arguments: Word, count: Word) -> Word:
-    """A function of Python, of the nodes that launches of a frozen function read: the tuple of
+    """Called by Python with the nodes that launches of a frozen function read. Returns the tuple of
     their results, or False if they cannot be performed now."""
     c: objects.Control = word(self + objects.CONTENTS)
     s: objects.Scan = word(self + objects.CONTENTS + 8)

@@ -1,4 +1,4 @@
-"""Memory for results, and the nodes that become them."""
+"""Memory for results, and the nodes that become buffers."""
 
 from .language import Word, address, call, put, word
 from .objects import LIST, OUTPUTS, SIZE, Block, Buffer, Node, Room, Scan, size_of
@@ -17,8 +17,8 @@ def has_room(rooms: Word, count: Word) -> Word:
 
 
 def prepare(s: Scan, count: Word) -> Word:
-    """Makes new buffers without memory, so that there are `count`. The garbage collector may run,
-    and code that evaluates in it, so that there may be one more."""
+    """Makes new buffers without memory until there are `count`, perhaps one more: the garbage
+    collector may run meanwhile, and in it code that evaluates. Returns 0 after an error."""
     if count > OUTPUTS:
         return 1
     while s.spares_left < count:
@@ -31,7 +31,7 @@ def prepare(s: Scan, count: Word) -> Word:
 
 
 def taken(s: Scan, room: Room) -> Buffer:
-    """Takes memory from a pool for a buffer that is ready; gives the buffer."""
+    """Takes memory from a pool for one of the prepared buffers; returns the buffer."""
     pool = room.pool
     last = word(pool + SIZE) - 1
     put(pool + SIZE, last)
@@ -46,7 +46,7 @@ def taken(s: Scan, room: Room) -> Buffer:
 
 
 def finish_node(s: Scan, node: Node, buffer: Buffer) -> Word:
-    """Turns a node into a buffer that is there."""
+    """Turns a node into a buffer, given its data."""
     data = node.data
     node.data = buffer
     replace(s, address(node.op), s.buffer)

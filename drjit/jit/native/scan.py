@@ -1,5 +1,5 @@
-"""Writes down what an evaluation consists of, except for sizes: the key of its plan. Nothing
-changes, and no code of Python's runs.
+"""The key of an evaluation's plan: what the evaluation consists of, except for sizes. Nothing
+changes, and no Python code runs.
 """
 
 from ..text.structure import BODIES, NOTHING
@@ -9,13 +9,14 @@ from .walker import FACTOR, begin, is_met, kind_of, position_of, push, put, walk
 
 
 def is_here(s: objects.Scan, node: objects.Node) -> Word:
-    """Whether data are in memory of the processor, where nothing may have gone wrong."""
+    """Whether data are in memory of the processor, and come from no launch that may have failed."""
     buffer: objects.Buffer = node.data
     return word(buffer + objects.TYPE) == s.buffer_type and buffer.source == s.none
 
 
 def push_effect(s: objects.Scan, node: objects.Node) -> Word:
-    """Adds an effect to the key; gives 0 if it has to wait for another one."""
+    """Adds an effect to the key; returns 0 if it has to wait for another one, or is not
+    supported."""
     effect: objects.Effect = node.data
     if effect.shape != s.empty or word(effect.buffer + objects.TYPE) != s.buffer_type:
         return 0
@@ -30,9 +31,9 @@ def push_effect(s: objects.Scan, node: objects.Node) -> Word:
 
 
 def push_region(s: objects.Scan, node: objects.Node) -> Word:
-    """Adds what a loop or branch has besides its operands: two numbers, of which the first one is
-    that of its variables, and for a branch one for each body; and how deep it is. Gives 0 if a body
-    belongs to other calls as well."""
+    """Adds what a loop or branch has besides its operands: its depth and its counts, of which the
+    first is that of its variables, and a branch has one more for each body. Returns 0 if calls
+    share the body, or an outermost loop has other results to compute."""
     region: objects.OpenRegion = node.data
     if region.shared != s.none:
         return 0
@@ -57,8 +58,8 @@ def push_region(s: objects.Scan, node: objects.Node) -> Word:
 
 
 def is_complete(s: objects.Scan, loop: objects.OpenRegion) -> Word:
-    """Whether nothing else is left to compute of an outermost loop, which would run again for
-    it."""
+    """Whether this evaluation has all results of an outermost loop that are left to compute, for
+    which it would run again."""
     for k in range(word(loop.values + objects.SIZE)):
         reference = word(word(loop.values + objects.LIST) + 8 * k)
         value: objects.Node = word(reference + objects.REFERENT)
@@ -68,7 +69,7 @@ def is_complete(s: objects.Scan, loop: objects.OpenRegion) -> Word:
 
 
 def push_specials(s: objects.Scan) -> Word:
-    """Adds what is not in the key of the nodes; gives 0 if the evaluation cannot have a plan."""
+    """Adds what `walk` has noted to the key; returns 0 if the evaluation cannot have a plan."""
     effects = 0
     data = 0
     k = 0
@@ -102,7 +103,7 @@ def push_specials(s: objects.Scan) -> Word:
 
 def plan_key(s: objects.Scan, roots: Word) -> Word:
     """Writes the key of an evaluation to `s.key`, and the nodes in the order of their traversal to
-    `s.order`; gives the number of words, or 0 if there is no plan for it."""
+    `s.order`; returns the number of words, or 0 if the evaluation cannot have a plan."""
     count = word(roots + objects.SIZE)
     if count > objects.OUTPUTS:
         return 0

@@ -1,6 +1,6 @@
-"""Makes nodes, variables and arrays for `operators`. Allocating memory may run the garbage
-collector, and so any code, and may fail: before that, references to what is used afterwards are
-counted.
+"""Creates nodes, variables and arrays for `operators`. Allocating memory may run the garbage
+collector, and thus any code, and may fail: whatever is used afterwards gets a counted reference
+before.
 """
 
 from . import objects
@@ -28,7 +28,7 @@ def record_of(o: Operators, type: Word, number: Word) -> OperatorRecord:
 
 
 def failed(o: Operators, x: Word) -> Word:
-    """Gives up after an error, and drops what was made."""
+    """Drops an object after an error; returns 0."""
     call("void(ptr)", o.decref, x)
     return 0
 
@@ -53,8 +53,8 @@ def variable(o: Operators, record: OperatorRecord, x: Word) -> Word:
 
 
 def tape_of(o: Operators) -> Word:
-    """The list to which new variables of a body are added, 1 if there is none, or 0 where variables
-    are made in other ways: where some are suspended, and for forward traversals."""
+    """The list to which new variables of a body are added; 1 if there is none; 0 where Python has
+    to create variables: where derivatives are suspended, and for forward traversals."""
     if call("i64(ptr)", o.entries, o.scopes) != 0:
         key = call("i64(i64)", o.from_unsigned, call("i64()", o.thread))
         if key == 0:
@@ -106,8 +106,8 @@ def new_node(o: Operators, op: Word, dtype: Word, size: Word, deps: Word, data: 
 
 
 def converted(o: Operators, record: OperatorRecord, x: Word, numbers: Word, zero: Word) -> Word:
-    """A Python number as one of the type of a class, or 0 if it may simplify the operation or is of
-    another type. The table has the others, with `zero` or 0 in place of that."""
+    """A Python number converted to the type of a class; 0 if it may simplify the operation or is of
+    another type. The table `numbers` has all others but zero, for which `zero` stands, if not 0."""
     is_zero = x == o.zero
     if word(x + objects.TYPE) != o.int_type:
         if word(x + objects.TYPE) != o.float_type or record.floats == 0:
@@ -130,8 +130,8 @@ def new_literal(o: Operators, record: OperatorRecord, x: Word, numbers: Word, ze
 
 
 def new_var(o: Operators, record: OperatorRecord, node: Node, variables: Word, tape: Word) -> Var:
-    """The variable of a node, which takes over the variables of its operands and is added to a
-    tape; 0 if there is no memory."""
+    """A new variable for a node, which takes over the tuple of its operands' variables and is added
+    to a tape; 0 if there is no memory."""
     kind = o.var_type
     if tape != 1:
         kind = o.inner_type
@@ -163,8 +163,8 @@ def new_var(o: Operators, record: OperatorRecord, node: Node, variables: Word, t
 def finished(
     o: Operators, record: OperatorRecord, deps: Word, variables: Word, tape: Word, like: Node
 ) -> Word:
-    """The array of an operation whose node and variable take over the tuples `deps` and
-    `variables`, or None; 0 if there is no memory."""
+    """The array of an operation, whose node takes over the tuple `deps`, and whose variable, if
+    any, the tuple `variables`; 0 if there is no memory."""
     var: Var = variables
     node: Node = new_node(o, record.op, record.out, like.size, deps, hold(o, o.none))
     if node == 0:
@@ -194,8 +194,8 @@ def new_array(
     o: Operators, record: OperatorRecord, a: Node, b: Node, u: Word, v: Var, like: Node
 ) -> Word:
     """The array of the operation on the nodes `a` and `b` with the variables `u` and `v`; `b` and
-    `v` are 0 if there is one operand. It has as many entries as `like`. 0 if this is left to
-    others."""
+    `v` are 0 if there is one operand. It has as many entries as `like`. Returns 0 where Python has
+    to do this."""
     tape = 0
     variables = o.none
     if u != o.none or (v != 0 and v != o.none):

@@ -1,5 +1,5 @@
-"""Goes through the nodes of a program, for `structure.ProgramGraph` and for plans (`scan`), and
-makes those of a `Template`: what takes Python 0.2 us for each operand takes this a tenth.
+"""Traverses the nodes of a program, for `structure.ProgramGraph` and for plans (`scan`), and
+creates those of a `Template`: in a tenth of the 0.2 us that Python takes for each operand.
 """
 
 from ..text import structure
@@ -35,7 +35,8 @@ def small(x: Word) -> Word:
 
 
 def cell_of(s: objects.Scan, node: Word) -> objects.NodeCell:
-    """The place in a table of a node that was met in this walk, or where it belongs."""
+    """The cell of a node in the table of nodes met in this walk, or the free cell where it
+    belongs."""
     k = node >> 4
     while 1:
         cell = s.cells[k]
@@ -45,7 +46,7 @@ def cell_of(s: objects.Scan, node: Word) -> objects.NodeCell:
 
 
 def is_met(s: objects.Scan, node: Word) -> Word:
-    """Whether a walk has come to a node."""
+    """Whether this walk has met a node."""
     cell = cell_of(s, node)
     return cell.state >> 20 == s.stamp
 
@@ -73,8 +74,8 @@ def settle(s: objects.Scan, node: objects.Node) -> Word:
 
 
 def first_equal(s: objects.Scan, node: objects.Node, position: Word) -> Word:
-    """The position of the first literal that equals this one, which it is if there is none; -1 for
-    what is compared in other ways."""
+    """The position of the first literal that equals this one, which may be this one itself; -1 for
+    values that Python has to compare."""
     data = node.data
     kind = word(data + objects.TYPE)
     if kind == s.float_type:
@@ -110,7 +111,7 @@ def add_operands(s: objects.Scan, node: objects.Node) -> Word:
 
 
 def push_data(s: objects.Scan, data: Word) -> Word:
-    """What is no number among the data of nodes is noted."""
+    """Adds the data of a node to the key; data that are not numbers are noted."""
     if data == s.none:
         push(s, 0)
     else:
@@ -128,7 +129,7 @@ def type_of(s: objects.Scan, node: objects.Node) -> Word:
 
 
 def is_in_memory(s: objects.Scan, node: objects.Node, reads: Word) -> Word:
-    """Whether the operands that an operation reads as memory, one for each bit, are there."""
+    """Whether the operands that an operation reads as memory (the bits of `reads`) are buffers."""
     items = node.deps + objects.ITEMS
     count = word(node.deps + objects.SIZE)
     for k in range(count):
@@ -145,7 +146,7 @@ def kind_of(node: objects.Node) -> Word:
 
 
 def add_special(s: objects.Scan, node: objects.Node, start: Word, code: Word) -> Word:
-    """A node that is neither plain arithmetic nor a literal or a buffer."""
+    """Adds a node to the key that is neither plain arithmetic nor a literal or a buffer."""
     kind = code >> 8 & 15
     if kind in (structure.TYPE_AND_DATA, structure.IS_STATE, structure.TYPE_ONLY):
         start = start + type_of(s, node)
@@ -162,7 +163,8 @@ def add_special(s: objects.Scan, node: objects.Node, start: Word, code: Word) ->
 
 
 def visit(s: objects.Scan, node: objects.Node, position: Word, cell: objects.NodeCell) -> Word:
-    """Goes through a node that was not met before; gives 0 where Python has to."""
+    """Adds a node that was not met before to the key, and its operands to the order; returns 0
+    where Python has to do this."""
     op: objects.Op = node.op
     code = small(op.code)
     kind = code >> 8 & 15
@@ -208,9 +210,8 @@ def begin(s: objects.Scan) -> Word:
 
 
 def walk(s: objects.Scan, k: Word, most: Word) -> Word:
-    """Goes through the nodes in `s.order` from a position on, and adds those that they depend on.
-    Their key, of at most so many words, is appended to `s.key`. Gives 0 where Python has to do
-    this."""
+    """Visits the nodes in `s.order` from position `k` on, and adds those that they depend on. Their
+    key is appended to `s.key`, up to `most` words. Returns 0 where Python has to do this."""
     while k < s.visited:
         node: objects.Node = word(s.order[k])
         cell = cell_of(s, node)
@@ -228,8 +229,8 @@ def walk(s: objects.Scan, k: Word, most: Word) -> Word:
 
 
 def collect_nodes(self: Word, arguments: Word, count: Word) -> Word:
-    """A function of Python, in which no code of Python's runs: what `ProgramGraph._visit` is, or
-    None where Python has to do this."""
+    """Called by Python in place of `ProgramGraph._visit`; returns None where Python has to do this.
+    No Python code runs inside."""
     s: objects.Scan = word(self + objects.CONTENTS)
     order = word(arguments)
     mark = word(arguments + 56)
@@ -277,9 +278,10 @@ def operands(s: objects.Scan, values: Word, place: Word, length: Word) -> Word:
 
 
 def remake(self: Word, arguments: Word, count: Word) -> Word:
-    """A function of Python. Arguments: the list of values, the number of lanes, and the steps of
-    the template as bytes: operation, type and data of a node, the number of its operands, and their
-    positions among the values. Adds the nodes. The garbage collector may run code of Python's."""
+    """Called by Python: appends the nodes of a template to a list of values. The arguments are the
+    list, the number of lanes, and the steps of the template as bytes: operation, type and data of a
+    node, the number of its operands, and their positions in the list. The garbage collector may run
+    Python code."""
     s: objects.Scan = word(self + objects.CONTENTS)
     values = word(arguments)
     steps = word(arguments + 16)

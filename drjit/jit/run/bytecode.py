@@ -1,7 +1,7 @@
-"""Functions that the package generates, such as operators and rules of derivatives, as Python has
-compiled them, and functions whose parts stand in place of their calls. One entry of the disk cache
-has those of all earlier processes: compiling takes most of the time in which a function is
-generated.
+"""Compiled code of functions that the package generates, such as operators and rules of
+derivatives, and of functions into which others are inlined (`expanded`). One entry of the disk
+cache has the code of all earlier processes, since compiling takes most of the time of generating a
+function.
 """
 
 import atexit
@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 from . import cache
 
-_MOST = 1000  # texts that are kept: some may be those of another version of the package
+_MOST = 1000  # texts in the entry: some may be those of another version of the package
 _added = False
 F = TypeVar("F", bound=Callable)
 
 
 def compiled(text: str) -> types.CodeType:
-    """Returns the code of a text, to be executed."""
+    """Returns the compiled code of a text, for `exec`."""
     return _code(_hash(text).digest(), lambda: text, "<string>")
 
 
@@ -41,20 +41,20 @@ def _code(key: bytes, source: Callable[[], Any], file: str) -> types.CodeType:
 
 
 def part(function: F) -> F:
-    """Has a function stand in place of its calls, see `expanded`."""
+    """Marks a function to be inlined, see `expanded`."""
     return function
 
 
 def expanded(function: Any, **known: bool) -> Any:
-    """Returns a function of a module that makes a function, which works without looking up what
-    does not change. In it, the attributes of the parameter of the first one are variables; calls of
-    `part`s of the module are replaced by what these do; and of `if` with an attribute that is
-    `known`, there is only what then happens.
+    """Returns a faster version of `function`, which takes one parameter and returns a function. In
+    what that returns, attributes of the parameter are read once, into variables; calls of the
+    module's `part`s are inlined; and an `if` on an attribute that is `known` is replaced by the
+    branch that is taken.
 
-    A part is called by an assignment of several variables, and then ends with the `return` of
-    variables, for which those assigned to stand; or by a `return`, and then returns in its own way.
-    Its parameters stand for expressions without effects, that parameter for itself; its other
-    variables are those of its caller. Called as the functions that they are, parts do the same.
+    A part is called either in an assignment to several variables, and then ends with the `return`
+    of as many variables, which are renamed to those; or in a `return`, and then has returns of its
+    own. Its arguments are expressions without side effects, which replace its parameters; its other
+    variables become those of the caller. Without expansion, parts work as ordinary functions.
     """
     module = dict(vars(sys.modules[function.__module__]))
     exec(_expansion(function, known), module)
@@ -62,8 +62,8 @@ def expanded(function: Any, **known: bool) -> Any:
 
 
 def prepare(functions: Iterable[Any], **known: bool) -> None:
-    """Compiles functions that the cache does not have, so that `expanded` imports nothing: for
-    callers that hold a lock then."""
+    """Compiles functions that the cache lacks, so that `expanded` imports nothing: for callers that
+    will hold a lock."""
     for function in functions:
         if _key(function, known) not in _codes():
             _expansion(function, known)

@@ -1,4 +1,4 @@
-"""The disk cache of kernels, of the programs that they compute (`known`), and of functions that
+"""The disk cache of kernels, of the programs that they compute (`plan`), and of functions that
 `dr.syntax` has transformed: their text and code, shared by all processes of a user. It also has a
 file with the modules of the package (`modules`).
 
@@ -10,8 +10,8 @@ recently used entries are removed.
 
 What is loaded is run, so only this user (or root, who may do anything) can have written it: that is
 checked for the folder and all above it (`_prepared`) and for each file once it is open (`opened`).
-The folder is a subfolder of the one that a user names, and in it, files with names of other forms
-are left alone.
+The folder is a subfolder of the one that a user names, and files in it whose names have another
+form are left alone.
 """
 
 import _thread
@@ -52,12 +52,12 @@ _STALE_SECONDS = 3600
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 _folder: tuple[tuple, str | None] = (), None
-"""The folder, after what it depends on."""
+"""What the folder depends on, and the folder."""
 problem = ""
 """Why there is no folder, or why it is not the usual one."""
 _puts = 0
 states: dict[str, os.stat_result] = {}
-"""What the files of modules were when these were imported, as far as `modules` has looked."""
+"""The status of the files of modules when these were imported, as far as `modules` has looked."""
 _complained = False
 _is_lost = False  # whether an entry could not be written
 COMPILER, _GPU = os.path.dirname(os.path.dirname(__file__)), "cuda"  # folders
@@ -72,7 +72,7 @@ class CachedKernel(NamedTuple):
 
 
 _pending: dict[str, tuple[str, CachedKernel]] = {}
-"""The entries that are not written yet, with their keys, by path."""
+"""The entries that have not been written yet, with their keys, by path."""
 _writer = _thread.allocate_lock()  # taken while a thread writes them, or is about to
 _flushes = 0
 _at_once = False  # whether this process may end without further notice
@@ -81,18 +81,19 @@ _at_once = False  # whether this process may end without further notice
 @functools.cache
 def compiler() -> str:
     """Returns what object code depends on besides the text, as a hash: LLVM, the CPU, and the
-    compiler's own files. What serves GPUs alone (`gpu_files`) is not among these."""
+    compiler's own files, except those that serve GPUs alone (`gpu_files`)."""
     return digest("", *processor.identity(), files_in(COMPILER), machine=False)
 
 
 def gpu_files() -> str:
-    """Returns what code for GPUs depends on as well, which lies in folders of that name."""
+    """Returns what code for GPUs also depends on: the modules in folders named `cuda`."""
     return "\n".join([files_in(os.path.join(COMPILER, *p, _GPU)) for p in ((), ("target",))])
 
 
 @functools.cache
 def files_in(here: str) -> str:
-    """Returns path, size and time of the modules in a folder, on which an entry may depend."""
+    """Returns the paths, sizes and times of the modules in a folder, on which an entry may
+    depend."""
     found, folders, start = [], [here], len(here) + 1
     while folders:
         with os.scandir(folders.pop()) as files:
@@ -182,7 +183,7 @@ def opened(path: str) -> tuple[int, int] | None:
 
 
 def note_use(file: int, path: str) -> None:
-    """Has an open file be among the last that are removed."""
+    """Marks an open file as recently used, so that it is among the last to be removed."""
     with contextlib.suppress(OSError):  # the folder is read-only
         os.utime(file if os.utime in os.supports_fd else path)
 
@@ -198,7 +199,7 @@ def put(key: str, text: str, code: bytes, has_finish: bool) -> None:
 
 
 def _is_awaited() -> bool:
-    """Has a thread write what is pending; returns whether there is one."""
+    """Makes sure that a thread will write what is pending; returns whether that is possible."""
     if _writer.acquire(False):
         try:
             _thread.start_new_thread(_write_later, (_writer,))
@@ -209,8 +210,8 @@ def _is_awaited() -> bool:
 
 
 def _write_later(writer: _thread.LockType) -> None:
-    """The life of the thread. There is never a second one: where writing takes longer than the
-    entries take to come, more threads would only slow it down further."""
+    """The life of the writing thread. There is never a second one: where entries come faster than
+    they are written, more threads would only slow writing down further."""
     me = threading.get_ident()
     locks.own_threads.add(me)
     while True:
@@ -225,11 +226,11 @@ def _write_later(writer: _thread.LockType) -> None:
 
 
 def write_pending() -> None:
-    """Writes the entries that are not written yet."""
+    """Writes the entries that have not been written yet."""
     global _puts
     while found := list(_pending.items()):  # which another thread may be writing as well
         for where, pending in found:
-            if _pending.get(where) is not pending:  # it was
+            if _pending.get(where) is not pending:  # that thread has written it
                 continue
             key, entry = pending
             before = _flushes
@@ -259,8 +260,8 @@ def _after_fork(in_child: bool) -> None:
         _at_once = True
 
 
-locks.stop.append(write_pending)
-locks.resume.append(_after_fork)
+locks.stop_hooks.append(write_pending)
+locks.resume_hooks.append(_after_fork)
 
 
 def write(path: str, data: bytes) -> bool:
@@ -365,8 +366,8 @@ def bytes_of(variable: str, default: int) -> int:
 
 
 def folder(make: bool = True) -> str | None:
-    """Returns the folder of the cache, created on demand, or None if there is no usable one. If it
-    is not to `make` one, it never complains, and only looks for the usual one.
+    """Returns the folder of the cache, created on demand, or None if there is no usable one.
+    Without `make`, this creates nothing, never complains, and only looks for the usual folder.
 
     It is a subfolder of `DRJIT_CACHE_DIR`, or else of the user's cache folder, or else of one in
     the folder for temporary files.
@@ -431,8 +432,9 @@ class _UnsafeError(OSError):
 
 
 def _distrust(path: str, status: os.stat_result, shared: bool = False) -> str:
-    """Returns why other users can change what has a status, and what to do about it; nothing if
-    they cannot. In a `shared` folder, it is enough if they cannot rename what is there."""
+    """Returns why other users can change a file or folder with a status, and what to do about it;
+    nothing if they cannot. In a `shared` folder, it is enough that they cannot rename what is
+    there."""
     if not _HAS_USERS:
         return ""
     if _is_outside(os.geteuid()):
@@ -460,8 +462,8 @@ def _distrust(path: str, status: os.stat_result, shared: bool = False) -> str:
 
 @functools.cache
 def _is_outside(user: int) -> bool:
-    """Returns whether this is the number of all users that the current user namespace does not
-    know, and perhaps of one that it does."""
+    """Returns whether this user number stands for all users that the current user namespace does
+    not know, though perhaps also for one that it knows."""
     if user == 0:
         return False
     try:
@@ -500,7 +502,7 @@ def _prepared(path: str, make: bool = True) -> str:
     path = os.path.realpath(path)
     start = len(path) - len(path.lstrip(os.sep))
     ends = [k for k in range(start, len(path)) if path[k] == os.sep]
-    # From above to below: what a folder contains stays there once that is known of the folder.
+    # From the top down: once a folder is trusted, nobody else can replace what it contains.
     for folder in [path[:start], *[path[:k] for k in ends], path]:
         try:
             status = os.lstat(folder)
@@ -565,8 +567,8 @@ def _is_scratch(name: str) -> bool:
 
 
 def _checksum(key: str, body: bytes) -> bytes:
-    """Returns a hash by SipHash, which takes a fifth of the time of `blake2b`: files may be
-    damaged, but nobody forges those of a folder that no other user may write to."""
+    """Returns a SipHash, which takes a fifth of the time of `blake2b`: files may be damaged, but
+    nobody forges those in a folder that no other user can write to."""
     return source_hash(0, key.encode() + b"\0" + body)
 
 

@@ -1,4 +1,4 @@
-"""Puts parts of functions in place of their calls, see `bytecode.expanded`."""
+"""Inlines parts of functions, see `bytecode.expanded`."""
 
 import ast
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from ..parsing import syntax_tree
 
 
 def expansion(text: str, file: str, name: str, known: dict[str, bool]) -> ast.Module:
-    """Returns the syntax tree of a module with one of its functions alone."""
+    """Returns the syntax tree of a module that consists of one function, expanded."""
     functions = _functions(text, file)
     parts = {f.name: f for f in functions.values() if "part" in map(_name, f.decorator_list)}
     copy = _Copy(functions[name].args.args[0].arg, parts, known)
@@ -25,11 +25,11 @@ def _functions(text: str, file: str) -> dict[str, ast.FunctionDef]:
 
 
 Names = Mapping[str, ast.expr]
-"""What stands for names in a part."""
+"""The expressions that replace names in a part."""
 
 
 class _Copy:
-    """A function while it is copied; `attributes` are those of `this` that it uses."""
+    """Copies a function and inlines its parts; `attributes` are those of `this` that it uses."""
 
     def __init__(
         self, this: str, parts: dict[str, ast.FunctionDef], known: dict[str, bool]
@@ -38,7 +38,7 @@ class _Copy:
         self.attributes: dict[str, None] = {}
 
     def of(self, node: Any, names: Names) -> Any:
-        """Returns the copy of a node, of a list of nodes, or of what is no node."""
+        """Returns the copy of a syntax node, a list of them, or another value."""
         if isinstance(node, list):
             if node and isinstance(node[0], ast.stmt):
                 return self.statements(node, names)
@@ -58,7 +58,7 @@ class _Copy:
         return ast.copy_location(made, node)
 
     def attribute(self, node: ast.AST) -> str:
-        """Returns which attribute of `this` a node is; nothing for other nodes."""
+        """Returns the name of the attribute of `this` that a node is; nothing for other nodes."""
         if isinstance(node, ast.Attribute) and _name(node.value) == self.this:
             return node.attr
         return ""
@@ -77,7 +77,7 @@ class _Copy:
         return found
 
     def is_ignored(self, s: ast.Assign, names: Names) -> bool:
-        """Returns whether a part assigns to a variable for which `_` stands."""
+        """Returns whether a part assigns to a variable that is replaced by `_`."""
         return _name(names.get(_name(s.targets[0]), s)) == "_"
 
     def part(self, s: ast.stmt, call: ast.Call, names: Names) -> list[ast.stmt]:

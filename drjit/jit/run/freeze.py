@@ -29,7 +29,7 @@ from . import freeze_size, history, launch, pending, schedule
 
 _HISTORY = int(JitFlag.KernelHistory)
 _recorders: dict[int, "Recorder"] = {}  # by the threads that are recording
-_plain: Callable = launch.run  # what `launch.run` is where nobody is recording
+_plain: Callable = launch.run  # `launch.run` as it is while no thread records
 
 
 class ValueNumber(int):
@@ -37,8 +37,9 @@ class ValueNumber(int):
 
 
 class RecordedLaunch(NamedTuple):
-    """A kernel. `effects` are its targets: value, element type, size, operation and mode. `outputs`
-    has the value and element type of every buffer that it creates, None for an effect."""
+    """A launch of a kernel. `effects` are its targets: value, element type, size, operation and
+    mode. `outputs` has the value and element type of every buffer that it creates, and whether that
+    is a reduction, with a single entry; None for an effect."""
 
     kernel: Kernel
     size: int
@@ -49,7 +50,7 @@ class RecordedLaunch(NamedTuple):
     outputs: tuple[tuple[ValueNumber, DType, bool] | None, ...]
 
     def bind(self) -> Callable[[list], None]:
-        """Returns a function that launches it for a list of values."""
+        """Returns a function that performs the launch for a list of values."""
         size, inputs, effects, outputs = self.size, self.inputs, self.effects, self.outputs
         literals = [make(LITERAL, t, 1, (), value) for t, value in self.literals]
         checks = [
@@ -139,8 +140,8 @@ class Recording(NamedTuple):
 
 
 def _joins(step: Step) -> Any:
-    """Returns the device that may perform a step at once with those before and after it, if these
-    have the same one; or an object that no other step has."""
+    """Returns the device if it can perform a step together with its neighbours of the same device;
+    or an object that no other step has."""
     device = step.kernel.device if isinstance(step, RecordedLaunch) else None
     return device if device is not None and device.can_join(step) else object()
 
@@ -162,8 +163,8 @@ class Replay:
         for number, k in last.items():
             if number not in kept:
                 unused[k].append(number)
-        # Steps with the numbers of the values that are no longer needed after each, in groups; and
-        # what may perform all steps of a group at once.
+        # Groups: a function that may perform all steps at once, or None, and the steps, each with
+        # the numbers of the values that are no longer needed after it.
         self._groups: list[tuple[Any, list[tuple[Callable[[list], None], list[int]]]]] = []
         end = 0
         for device, group in groupby(recording.steps, _joins):
@@ -178,7 +179,7 @@ class Replay:
 
     @property
     def at_once(self) -> Any:
-        """What performs all launches at once, if there is something that is ready to; see
+        """The function that performs all launches at once, if there is one and it is ready; see
         `Device.sequence`."""
         sequence: Any = self._groups[0][0] if len(self._groups) == 1 else None
         return sequence if sequence is not None and sequence.is_ready() else None
@@ -187,7 +188,7 @@ class Replay:
         """Launches everything and returns all values that are kept.
 
         Raises:
-            SizeChanged: see there. Nothing visible has changed.
+            SizeChanged: a size does not fit. Nothing visible has changed.
         """
         values = inputs + [None] * (self.recording.count - len(inputs))
         for number, constant in self.recording.constants:
@@ -223,8 +224,8 @@ def _collect_numbers(value: Any, found: set[int]) -> None:
 
 
 class _Changed:
-    """Objects that have been changed, and may have been there before the call: constant arrays, and
-    what has arrays for its state."""
+    """Changed objects that may have existed before the call: constant arrays, and objects whose
+    state consists of arrays."""
 
     def __init__(self) -> None:
         self._arrays: dict[int, Any] = {}  # have no weak references
@@ -274,10 +275,10 @@ class Recorder:
     # ---- Being the recorder of a thread
 
     def start(self) -> None:
-        """Starts recording what this thread does. Finalizers that the collector calls do not run
-        meanwhile, as what they launch is not part of it."""
+        """Starts recording what this thread does. The collector calls no finalizers meanwhile, as
+        what they launch is not part of the recording."""
         collector.pause(self)
-        collector.closed.add(self._thread)
+        collector.exempt_threads.add(self._thread)
         _recorders[self._thread] = self
         self._resume()
         history.now.mode = "Recorded"
@@ -289,8 +290,8 @@ class Recorder:
         self._pause()
         history.now.mode = "Inactive"
         _install()
-        collector.closed.discard(self._thread)
-        collector.go_on(self)
+        collector.exempt_threads.discard(self._thread)
+        collector.end_pause(self)
 
     def _resume(self) -> None:
         self.paused = False
@@ -315,8 +316,8 @@ class Recorder:
 
     def _without_sizes(self, k: int, known: set[int], outcome: Any) -> Step:
         """Returns a step, without the sizes of its results if nothing depends on them: no other
-        step reads these, the function has not asked for their sizes, and all that follows has
-        `known` sizes, those of the inputs. With 0 or 1 entries, code may have been different."""
+        step reads these results, the function has not asked for their sizes, and all that follows
+        has the `known` sizes of the inputs. With 0 or 1 entries, code might have been different."""
         step = self.steps[k]
         if isinstance(step, RecordedLaunch) or step.sizes is None:
             return step
@@ -350,8 +351,8 @@ class Recorder:
         return self._constant(n)
 
     def not_an_input(self, verb: str, v: Any) -> RuntimeError:
-        """Returns the error for something that was there before the call: a node, a variable, or an
-        object with arrays."""
+        """Returns the error for something that existed before the call but is not an input: a node,
+        a variable, or an object with arrays."""
         is_array = hasattr(v, "dtype")
         what = f"array ({v.dtype.name}, {v.size} entries)" if is_array else type(v).__qualname__
         lost = "tell whether it has changed" if verb == "uses" else "do the same"
@@ -363,7 +364,7 @@ class Recorder:
         )
 
     def refuse_old_values(self, nodes: list[Node]) -> None:
-        """Raises if values are computed from data by operations from before the call."""
+        """Raises if values are computed from data by operations that existed before the call."""
         for n in nodes:
             old = n.serial < self._first and n.op is not AFTER
             if old and any(d.op is BUFFER or d.op is AFTER for d in n.deps):
@@ -380,8 +381,8 @@ class Recorder:
             self._changed.add(owner)
 
     def refuse_changes(self, inputs: Container[int]) -> None:
-        """Raises if something has changed that is still in use, but is not among the inputs, which
-        have these ids."""
+        """Raises if something has changed that is still in use, but is not among the inputs, whose
+        ids are given."""
         if self._changed.left(inputs):
             gc.collect()  # what only refers to itself
             for o in self._changed.left(inputs):
@@ -472,7 +473,8 @@ class Recorder:
         return found
 
     def _depends_on_data(self) -> None:
-        """A replay may turn out not to fit. If it has changed an input by then, it is too late."""
+        """Notes that a replay may turn out not to fit, which must not be after it has changed an
+        input."""
         if self.written:
             self.discarded = "it writes to an input before a size is known that depends on data"
 
@@ -493,7 +495,7 @@ class Recorder:
 
 
 def _install() -> None:
-    """Has launches and reads come here as long as any thread is recording."""
+    """Redirects launches and reads to this module as long as any thread is recording."""
     global _plain
     if launch.run is not _run:
         _plain = launch.run
@@ -506,7 +508,7 @@ def _install() -> None:
         launch.run, launch.on_read, schedule.on_collect = _plain, None, None
         flags.current &= ~scope
     launch.on_change = _change if _recorders else None
-    flags.notify()
+    flags.notify_debug_switches()
 
 
 def _at_work() -> Recorder | None:

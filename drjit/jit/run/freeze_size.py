@@ -16,9 +16,9 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class Uses:
-    """How a recorded call uses sizes: the `decisions`, sizes or proportional numbers whose exact
-    values matter, with the user's lines that made them as `places`, and `divisions`, sizes that it
-    divides into parts of some length. All sizes that it has asked for are `seen`."""
+    """How a recorded call uses sizes. `decisions` are sizes or proportional numbers whose exact
+    values matter, `places` the user's lines that used them, `divisions` sizes that are divided into
+    parts of some length. `seen` are all sizes that the call has asked for."""
 
     def __init__(self) -> None:
         self.decisions: list[float] = []

@@ -17,11 +17,13 @@ class WholeOperation(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """One launch: its kernel, size, tier, and either seconds or what will have them as `last`.
+    """One launch: its kernel, size, tier, and its time, either in seconds or as an object that will
+    have it as `last`, in nanoseconds.
 
     `first` says whether the kernel was compiled or loaded for this launch, or the launch waited for
-    that, `rendering` how many seconds making its text took for it, `mode` whether a frozen function
-    recorded or replayed it. Launches of one operation have the same `whole`.
+    that; `rendering` how many seconds making the text took, if that was for this launch; `mode`
+    whether a frozen function recorded or replayed it. Launches of one operation have the same
+    `whole`.
     """
 
     kernel: Any

@@ -1,8 +1,8 @@
-"""The modules of the package in one file of the disk cache, as Python has compiled them: to find,
-open and read two hundred files takes a tenth of the time of a small program.
+"""The compiled modules of the package in one file of the disk cache: finding, opening and reading
+two hundred files takes a tenth of the time of a small program.
 
 The file has copies of what is in the folders `__pycache__`. A module whose source has changed since
-is imported as usual, and so is everything if there is no such file or if it is damaged.
+then is imported as usual, and so are all modules if there is no such file or if it is damaged.
 """
 
 import atexit
@@ -25,22 +25,6 @@ _START = struct.Struct("<8sQQ")
 _HEAD = _START.size + _CHECKSUM
 # A compiled file of Python's starts with a magic word, flags, the time and the size of the source.
 _CHECKED_BY_TIME, _SKIPPED = bytes(4), 16
-_CALLED = {
-    *[
-        "dda",
-        "detail",
-        "distributed",
-        "flow",
-        "function",
-        "hashgrid",
-        "interop",
-        "nn",
-        "opt",
-        "random",
-        "texture",
-    ]
-}
-"""Modules and packages with functions that programs call."""
 _FEW = 8  # modules may be missing before the file is written anew
 
 # Modules and packages with functions that programs call.
@@ -55,12 +39,12 @@ _rows: dict[str, _Row] = {}
 """The modules by name: the paths of source and compiled file, whether it is a package, time and
 size of the source, and where the copy begins and ends."""
 _data: Any = b""
-_missing: list[Any] = []  # how Python found those that the cache does not have
+_missing: list[Any] = []  # the specs of imported modules that the file lacks
 
 
 class _Quiet(SourceFileLoader):
-    """Loads modules like Python, but no finalizer runs meanwhile, which might wait for a thread
-    that imports the same module."""
+    """Loads modules as Python does, but without running finalizers meanwhile, which might wait for
+    a thread that imports the same module."""
 
     def exec_module(self, module: Any) -> None:
         with collector.paused(), locks.leaf(locks.IMPORT + module.__name__):
@@ -72,7 +56,7 @@ class _Quiet(SourceFileLoader):
 
 
 class _Loader(_Quiet):
-    """Has compiled files from the cache."""
+    """Loads compiled modules from the cache."""
 
     def get_code(self, fullname: str) -> Any:
         source, *_, start, end = _rows[fullname]
@@ -86,7 +70,7 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: object = None) -> ModuleSpec | None:
-        if name.partition(".")[0] != _PACKAGE or target is not None:  # which is to be loaded again
+        if name.partition(".")[0] != _PACKAGE or target is not None:  # a module to be reloaded
             return None
         spec = _cached(name)
         if spec is None:
@@ -99,7 +83,7 @@ class _Finder:
 
 
 def _cached(name: str) -> ModuleSpec | None:
-    """Returns how to load a module from the cache, if that has it as it is."""
+    """Returns how to load a module from the cache, if its source has not changed."""
     if name not in _rows:
         return None
     source, compiled, is_package, version, *_ = _rows[name]
@@ -117,7 +101,7 @@ def _cached(name: str) -> ModuleSpec | None:
 
 
 def install() -> None:
-    """Has the modules of the package that are imported from now on come from the cache."""
+    """Lets the modules of the package that are imported from now on come from the cache."""
     global _data
     if PathFinder not in sys.meta_path:
         return

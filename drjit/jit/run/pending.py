@@ -1,4 +1,4 @@
-"""Side effects that wait for the next evaluation, and what is known of them."""
+"""Side effects that wait for the next evaluation, and their data."""
 
 import weakref
 from typing import Any

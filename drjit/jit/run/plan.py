@@ -1,13 +1,13 @@
-"""Plans: what evaluations launch, found again by their structure; and the programs of earlier
-processes, which the disk cache has by their structure.
+"""Plans: what evaluations launch, found again by their structure; and programs of earlier
+processes, which the disk cache finds by their structure.
 
 A plan is data: kernels, and which nodes each of them computes and takes, by position among all
 nodes of an evaluation in traversal order. It serves every evaluation with its key (see
-`structure.ProgramGraph`) whose nodes have the same sizes; one of a single launch serves any number
-of lanes.
+`structure.ProgramGraph`) whose nodes have the same sizes; a plan of a single launch serves any
+number of lanes.
 
-The disk cache has the text of a kernel, and what launches need to know about its program, which is
-then neither built nor rendered again: that takes longer than to load the machine code.
+The disk cache has the text of a kernel, and what launches need to know about its program, which
+then need not be built and rendered again: that takes longer than loading the machine code.
 """
 
 import functools
@@ -80,7 +80,7 @@ def taker(places: Sequence[int]) -> Callable[[Sequence[Node]], Sequence[Node]]:
 
 
 _plans: dict[tuple, list[Plan]] = {}
-"""The plans by key; those that were used last come first."""
+"""The plans by key, the most recently used ones first."""
 _entries = 0  # size of the keys
 
 
@@ -123,14 +123,14 @@ def forget() -> None:
 
 
 def name_of(key: tuple, device: Device) -> str:
-    """Returns the key in the disk cache of the program that has a structure's key; nothing if only
-    this process can know it."""
+    """Returns the key in the disk cache of a program, given the key of its structure; nothing if
+    other processes cannot have the same."""
     if not device.keeps_programs:
         return ""
     words = [part for part in key if type(part) is bytes]
     rows = [part for part in key if type(part) is not bytes]
     for part in rows:
-        if type(part) is ForeignFunction:  # whose name does not say what it computes
+        if type(part) is ForeignFunction:  # its name does not say what it computes
             return ""
     text = repr(rows)
     # Whatever prints as `<... at 0x...>` is an object of this process.

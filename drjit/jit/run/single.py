@@ -1,5 +1,5 @@
-"""Programs of a single lane that are one kernel, as text with everything it takes: what a function
-of numbers consists of."""
+"""Programs of a single lane that are one kernel, as text with everything it takes. Functions of
+numbers consist of these."""
 
 import struct
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from .launch import await_data, layout_of
 
 
 class SingleKernel(NamedTuple):
-    """The text of a kernel, the words of its parameter block, and the positions in these of the
-    addresses that a caller fills in: of some given inputs (None if it does not depend on one) and
-    of the outputs. `held` are the nodes whose data it reads."""
+    """The text of a kernel, the words of its parameter block, and the positions in it of the
+    addresses that a caller fills in: those of some inputs (None if the kernel does not depend on
+    one) and of the outputs. `held` are the nodes whose data it reads."""
 
     text: str
     words: list[int]
@@ -25,8 +25,8 @@ class SingleKernel(NamedTuple):
 
 
 def kernel(roots: Sequence[Node], given: Sequence[Node]) -> SingleKernel:
-    """Returns the kernel that computes nodes of one entry from given ones. What these do not
-    contribute to is evaluated where the kernel needs it as memory.
+    """Returns the kernel that computes nodes of one entry from `given` ones. Memory that the kernel
+    reads, and that does not depend on these, is evaluated first.
 
     Raises:
         RuntimeError: there is no such kernel.

@@ -2,8 +2,8 @@
 
 A value waits for the result of a reduction, for the source of a gather if that is not yet a buffer,
 and for the side effects that must precede it. Most programs have a single stage: only nodes that
-could wait, or be waited for, are noted during collection and examined here; and programs that are
-too long for one kernel are cut.
+could wait, or be waited for, are noted during collection and examined here. Programs that are too
+long for one kernel are also cut here.
 """
 
 from bisect import bisect_left
@@ -21,7 +21,7 @@ LONGEST = 1 << 16  # nodes in a kernel: bounds the memory that compiling takes
 # with its check: 1.3 and 2.7 ms for each of them, but three times that for four times as many.
 MOST_CHECKS = 1 << 10
 _EFFECT = 3  # what a side effect is worth in checks
-SHORT = MOST_CHECKS // 4  # nodes of which no program is too long
+SHORT = MOST_CHECKS // 4  # no program of so few nodes is too long
 
 _serial = attrgetter("serial")
 _REDUCE, _RESULT, _STATE = op.reduce, op.result, op.state
@@ -62,8 +62,8 @@ def _follow(
     once: set[Node],
 ) -> None:  # fmt: skip
     """Sets the `id` of nodes to the stage in which others can use them, and adds to the stages what
-    must be finished before. Values of the nodes in `late` become available one stage after they are
-    computed; `single` and `once` are results of one-lane loops and branches (see `_once`)."""
+    must be finished in each. Values of the nodes in `late` become available one stage after they
+    are computed; `single` and `once` are results of one-lane loops and branches (see `_once`)."""
     for n in nodes:
         o = n.op
         own = 0
@@ -113,7 +113,7 @@ def _follow(
 def waits(n: Node) -> bool:
     """Returns whether a noted node may have to wait for others, or others for it."""
     o = n.op
-    if o is _REDUCE or o is AFTER or o.reads:  # from memory that is there, it is not noted
+    if o is _REDUCE or o is AFTER or o.reads:  # one that reads buffers only is not noted
         return True
     if o is _RESULT:  # a loop or branch with one lane that is not part of another one runs once
         return n.size == 1 and n.deps[0].data.depth == 1
@@ -229,7 +229,7 @@ def first_part(graph: structure.ProgramGraph, results: list[Node]) -> list[Node]
             crossing[end + 1] -= weight
     for k in range(1, len(crossing)):
         crossing[k] += crossing[k - 1]
-    # Of a program that is many times too long one half, as both are collected again.
+    # A program that is many times too long is halved, as both parts are collected again.
     middle = max(LONGEST * 3 // 4, ends[-1] // 2)
     first, after = [bisect_left(ends, middle + d) for d in (-LONGEST // 4, LONGEST // 4)]
     cut = min(range(first, after), key=crossing.__getitem__)

@@ -28,7 +28,7 @@ expand_threshold = 1 << 20
 EXPAND_BYTES = 1 << 26
 _FEW = EXPAND_BYTES // (512 * 8)  # entries that fit for any device, which has 512 threads at most
 
-releases: list[Callable[[], None]] = []
+release_hooks: list[Callable[[], None]] = []
 """Callbacks that release nodes that are no longer needed; called before a target is copied because
 it is still held."""
 
@@ -41,20 +41,20 @@ ALWAYS = node.CONSTANTS[_MASK, True]
 
 
 class Access:
-    """Which entries of an array in memory lanes read or write: where `mask` holds, those of the
-    record number `index`, which has `packet` entries.
+    """Which entries of an array in memory lanes read or write: where `mask` holds, those of record
+    number `index`, which has `packet` entries.
 
     `what` names what the user called. With `inside`, no index can be out of bounds where the mask
-    holds. `mode` says how lanes that write to the same entry get along, of a gather those of its
-    adjoint; a scatter without a reduction with `NoConflicts` writes to other entries than those
-    that follow it, so that their order does not matter. `reduce` names the reduction of a scatter,
-    '' if it has none.
+    holds. `mode` says how to resolve conflicts of lanes that write to the same entry; that of a
+    gather is for its adjoint. With `NoConflicts`, a scatter without a reduction and those that
+    follow it write to different entries, so that their order does not matter. `reduce` names the
+    reduction of a scatter, '' if it has none.
 
-    When `bounds` asks for the user's line, at least `depth` functions of this package are running,
-    with that which finds it.
+    When `bounds` looks for the user's line, at least `depth` functions of this package are running,
+    including the one that looks.
 
-    An access is made once, where a user's arguments are converted, and does not change. It is used
-    at once: the lanes that are active when it is carried out are those when it was made.
+    An access is created once, where a user's arguments are converted, and does not change. It is
+    used at once, with the same active lanes.
     """
 
     __slots__ = (
@@ -77,8 +77,8 @@ class Access:
         self._size = -1  # of the array that `_bounds` was found for
 
     def bounds(self, size: int) -> tuple[Node, Node, int]:
-        """What an operation on an array of `size` entries takes: the unsigned index, the mask of
-        the active lanes in which it is within bounds, and the number of lanes.
+        """Returns the operands of an operation on an array of `size` entries: the unsigned index,
+        the mask of the active lanes in which it is within bounds, and the number of lanes.
 
         Raises:
             IndexError: a constant index is out of bounds.
@@ -108,12 +108,12 @@ class Access:
             mask = make(_IN_BOUNDS, _MASK, some, (index, mask), data)
         self._size = size
         # Code that is restricted to some lanes says how many there are.
-        found = self._bounds = index, mask, mask.size if lanes == 1 else lanes
-        return found
+        bounds = self._bounds = index, mask, mask.size if lanes == 1 else lanes
+        return bounds
 
     def _converted(self, size: int, active: Node) -> tuple[Node, Node, int, bool]:
-        """Returns the unsigned index, the mask where lanes are `active`, the number of lanes, and
-        whether an index may be out of bounds: the general case of `bounds`."""
+        """The general case of `bounds`. Returns the unsigned index, the mask restricted to `active`
+        lanes, the number of lanes, and whether an index may be out of bounds."""
         index, mask, what, packet = self.index, self.mask, self.what, self.packet
         t, check = index.dtype, not self.inside
         if not t.is_int:
@@ -138,12 +138,12 @@ class Access:
         return index, mask, lanes, check
 
     def first(self) -> "Access":
-        """Returns the access to an array of one entry, which every index reads."""
+        """Returns the access to an array of a single entry, which is what every index refers to."""
         index = literal(dt.u32, 0, self.index.size)
         return Access(index, self.mask, self.what, 1, True, self.mode)
 
     def entries(self, size: int) -> list["Access"]:
-        """Returns one access for each entry of records in an array of `size` entries."""
+        """Returns an access to each entry of the records of an array of `size` entries."""
         if self.packet == 1:
             return [self]
         index, mask, _ = self.bounds(size)
@@ -192,23 +192,23 @@ def refuse_written(source: Node, what: str) -> None:
 
 
 def gather(source: Node, at: Access) -> Node:
-    """Returns the entries of `source`, and 0 for inactive lanes. Every index reads the same of a
-    source of one entry, or a literal one.
+    """Returns the entries of `source`, and 0 for inactive lanes. If the source is a literal or has
+    a single entry, every index reads the same.
     """
     size = source.size
     if source.op is not BUFFER:
         refuse_written(source, at.what)
         if source.op is LITERAL and size:
-            return _same(source, at)
+            return _gather_uniform(source, at)
     if size == 1:
-        return _same(source, at)
+        return _gather_uniform(source, at)
     index, mask, lanes = at.bounds(size)
     if mask.op is LITERAL:
         return literal(source.dtype, 0, lanes)
     return make(op.gather, source.dtype, lanes, (source, index, mask))
 
 
-def _same(source: Node, at: Access) -> Node:
+def _gather_uniform(source: Node, at: Access) -> Node:
     """Gathers from a source whose entries are all the same."""
     _, mask, lanes = at.first().bounds(1)
     zero = literal(source.dtype, 0)
@@ -220,7 +220,7 @@ def _same(source: Node, at: Access) -> Node:
     return node.resize(value, lanes)
 
 
-def in_packets(source: Node, count: int) -> bool:
+def can_gather_packets(source: Node, count: int) -> bool:
     """Returns whether one operation can read records of `count` entries."""
     return 2 <= count <= 16 and source.size % count == 0 and source.op is not LITERAL
 
@@ -229,7 +229,7 @@ def gather_packet(source: Node, at: Access) -> list[Node]:
     """Returns the entries of records, as one value each; see `gather`."""
     if source.size == 1:
         return [gather(source, at)] * at.packet
-    if not in_packets(source, at.packet):
+    if not can_gather_packets(source, at.packet):
         return [gather(source, one) for one in at.entries(source.size)]
     refuse_written(source, at.what)
     index, mask, lanes = at.bounds(source.size)
@@ -244,11 +244,12 @@ def _components(packet: Node, count: int) -> list[Node]:
 
 
 def gather_weighted(source: Node, taps: list[Access], weights: list[Node]) -> list[Node] | None:
-    """Sums of the entries of records with weights of the source's type. The taps with an even and
-    those with an odd number are summed up separately. None where gathers and products serve better.
+    """Returns weighted sums of the entries of records; weights have the source's type. Taps with
+    even numbers and those with odd ones are summed separately. Returns None where gathers and
+    products serve better.
     """
     refuse_written(source, taps[0].what)
-    if not in_packets(source, taps[0].packet):
+    if not can_gather_packets(source, taps[0].packet):
         return None
     indices = [at.bounds(source.size)[0] for at in taps]
     mask, at = taps[0].bounds(source.size)[1], taps[0]
@@ -261,13 +262,13 @@ def gather_weighted(source: Node, taps: list[Access], weights: list[Node]) -> li
     return _components(packet, at.packet)
 
 
-class Replacement:
+class WriteTarget:
     """The node that a scatter is about to replace, taken out of its array.
 
-    Between `take` and `put` the array holds nothing, so that whether somebody else holds the node
-    can be seen from a weak reference. A constant becomes data on a device, by default the current
-    one. `node` is what was taken, until it is claimed. `explicit` says that the program itself
-    asked for the write, which an array of the host's that shares the memory is to see.
+    Meanwhile the array holds nothing, so a weak reference shows whether anything else holds the
+    node. A constant becomes data on a device, by default the current one. `node` is the node until
+    it is claimed. `explicit` says that the program itself asked for the write, which a host array
+    that shares the memory is to see.
     """
 
     __slots__ = ("_device", "dtype", "explicit", "node", "size")
@@ -285,8 +286,7 @@ class Replacement:
         return self._device or current()
 
     def own(self, by_entry: bool = False) -> Node:
-        """Returns a node with a buffer that nothing else holds: that of the given node or a copy;
-        see `claim`."""
+        """Returns a node with a buffer that nothing else holds; see `claim`."""
         buffer, order = self.claim(by_entry)
         if not order:
             return make(BUFFER, self.dtype, self.size, (), buffer)
@@ -295,9 +295,9 @@ class Replacement:
         return own
 
     def claim(self, by_entry: bool = False) -> tuple[Any, tuple[Node, ...]]:
-        """Returns a buffer that nothing else holds, that of the given node or a copy, and the
-        pending side effect that writes it, if there is one. What is written `by_entry`, not in
-        packets that reach beyond the end, may go to memory of the host's arrays."""
+        """Returns a buffer that nothing else holds, that of the node or a copy, and the pending
+        side effect that writes to it, if there is one. Writes `by_entry`, rather than in packets
+        that may reach beyond the end, may go to memory of host arrays."""
         node = self.node
         if node is None:
             raise RuntimeError("a scatter target was taken twice")
@@ -315,11 +315,11 @@ class Replacement:
             del node
             if witness() is None:
                 return buffer, order
-            for release in releases:
+            for release in release_hooks:
                 release()
-            if (held := witness()) is None:
+            if (remaining := witness()) is None:
                 return buffer, order
-            node = held
+            node = remaining
         copy = make(op.copy, self.dtype, self.size, (node,))
         schedule.evaluate([copy], self._device)
         return copy.data, ()
@@ -333,21 +333,21 @@ def _lanes(values: list[Node], at: Access) -> int:
     return broadcast_size((*values, at.index, at.mask), at.what)
 
 
-def writing(value: Node, at: Access) -> int:
+def writing_lanes(value: Node, at: Access) -> int:
     """Returns the number of lanes that write in a scatter."""
     lanes = _lanes([value], at)
     return active().size if lanes == 1 else lanes
 
 
 def is_idle(values: list[Node], at: Access, size: int) -> bool:
-    """Whether `scatter` to an array of `size` entries has nothing to do, as there are no lanes or
-    none of them is active. Raises what it would raise."""
+    """Returns whether `scatter` to an array of `size` entries has nothing to do, as there are no
+    lanes or none of them is active. Raises the errors that `scatter` would raise."""
     lanes = _lanes(values, at)
     return at.bounds(size)[1].op is LITERAL or lanes == 0
 
 
 def scatter(
-    target: Replacement, values: list[Node], at: Access, kind: op.Op | None = None
+    target: WriteTarget, values: list[Node], at: Access, kind: op.Op | None = None
 ) -> Node | None:
     """Queues the scatter of a value for each entry of the records, or an atomic operation of the
     given kind. Returns the node that replaces the target's, or None if there is nothing to do.
@@ -376,23 +376,23 @@ def scatter(
         return pending.add(kind, (*values, index, mask), lanes, effect, order)
 
 
-def _scatter_entries(target: Replacement, values: list[Node], at: Access) -> Node | None:
+def _scatter_entries(target: WriteTarget, values: list[Node], at: Access) -> Node | None:
     """Scatters records entry by entry."""
     for value, one in zip(values, at.entries(target.size), strict=True):
         explicit = target.explicit
         # The node is held by nothing else.
-        target = Replacement(scatter(target, [value], one), explicit=explicit)  # type: ignore[arg-type]
+        target = WriteTarget(scatter(target, [value], one), explicit=explicit)  # type: ignore[arg-type]
     return target.node
 
 
-def _takes_packets(at: Access, target: Replacement, mode: str) -> bool:
+def _takes_packets(at: Access, target: WriteTarget, mode: str) -> bool:
     """Returns whether one operation writes records as a whole."""
     if not 2 <= at.packet <= 16 or target.size % at.packet:
         return False
     return not at.reduce or (mode == "expand" and at.reduce == "add" and target.dtype.is_float)
 
 
-def _effect_mode(at: Access, target: Replacement, lanes: int) -> str:
+def _effect_mode(at: Access, target: WriteTarget, lanes: int) -> str:
     """Returns how conflicts in a scatter-reduction of `lanes` lanes are resolved."""
     if at.mode is not _AUTO:
         if at.mode in (ReduceMode.Direct, ReduceMode.Local):
@@ -421,7 +421,7 @@ def reduce_all(reduce: str, a: Node) -> Node:
             return literal(dtype, a.data * a.size)
         if reduce != "mul":
             return literal(dtype, a.data)
-    made = make(op.reduce, dtype, 1, (a,), reduce)
+    result = make(op.reduce, dtype, 1, (a,), reduce)
     if a.op is op.result:
-        a.deps[0].data.values.append(weakref.ref(made))
-    return made
+        a.deps[0].data.values.append(weakref.ref(result))
+    return result

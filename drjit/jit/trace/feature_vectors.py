@@ -17,11 +17,11 @@ from ..ir.node import BUFFER, LITERAL, SPLAT, Node, broadcast_size, combine, lit
 from ..ir.scope import ACTIVE, active, innermost
 from ..run import freeze, pending, schedule
 from ..tuples import NamedTuple
-from .access import Replacement, reduce_all, refuse_written
+from .access import WriteTarget, reduce_all, refuse_written
 
 VECTOR, FEATURE, RESULT = op.vector, op.feature, op.result
 SCALAR = frozenset((LITERAL, SPLAT))
-"""The operations of vectors whose features all equal one scalar."""
+"""The operations that make vectors whose features all equal one scalar."""
 
 
 class Matrix(NamedTuple):
@@ -38,7 +38,7 @@ class Matrix(NamedTuple):
     at: Node
 
     @property
-    def turned(self) -> "Matrix":
+    def transpose(self) -> "Matrix":
         """The transpose."""
         return tuple.__new__(Matrix, (*self[:4], not self[4], *self[5:]))
 
@@ -47,7 +47,7 @@ def matrix(
     offset: int, rows: int, columns: int, stride: int, transposed: bool = False,
     reversible: bool = True,
 ) -> Matrix:  # fmt: skip
-    """Describes a matrix. All operations on it share the operand `at`, and so one parameter."""
+    """Describes a matrix. All operations on it share the operand `at`, and thus one parameter."""
     at = make(LITERAL, dt.i64, 1, (), offset)
     return Matrix(offset, rows, columns, stride, transposed, reversible, at)
 
@@ -62,7 +62,9 @@ def vector(parts: Sequence[Node], what: str = "vector") -> Node:
     count, size = len(parts), broadcast_size(tuple(parts), what)
     if len({*parts}) == 1:
         return node.splat(count, first)
-    if first.op is LITERAL and all(p.op is LITERAL and _same(p.data, first.data) for p in parts):
+    if first.op is LITERAL and all(
+        p.op is LITERAL and _is_same_number(p.data, first.data) for p in parts
+    ):
         return literal(dt.VECTORS[first.dtype, count], first.data, size)
     deps = first.deps  # read before the op: another thread may be evaluating the node
     if first.op is FEATURE and deps:
@@ -75,12 +77,12 @@ def vector(parts: Sequence[Node], what: str = "vector") -> Node:
     dtype, distinct = dt.VECTORS[first.dtype, count], dict.fromkeys(parts)
     if len(distinct) > count // 2:
         return make(VECTOR, dtype, size, tuple(parts))
-    # Whatever follows operands meets each of them once; the data says where it belongs.
+    # Traversals of operands meet each of them once; the data says which features they are.
     place = {n: k for k, n in enumerate(distinct)}
     return make(VECTOR, dtype, size, tuple(distinct), tuple([place[p] for p in parts]))
 
 
-def _same(a: float, b: float) -> bool:
+def _is_same_number(a: float, b: float) -> bool:
     # Zeros of different sign are different values.
     return a == b and (a != 0 or str(a) == str(b))
 
@@ -123,10 +125,10 @@ def take(v: Node, index: Node, mask: Node, what: str = "take") -> Node:
     size = broadcast_size((v, index, mask), what)
     if index.op is not LITERAL and v.op is not LITERAL and v.op is not SPLAT:
         return make(op.take, v.dtype.element, size, (v, index, mask))
-    found = feature(v, index.data if index.op is LITERAL else 0)
+    picked = feature(v, index.data if index.op is LITERAL else 0)
     if mask is ACTIVE:
-        return node.resize(found, size)
-    return combine(op.select, (mask, found, literal(found.dtype, 0, size)))
+        return node.resize(picked, size)
+    return combine(op.select, (mask, picked, literal(picked.dtype, 0, size)))
 
 
 def put(v: Node, index: Node, value: Node, mask: Node, what: str = "put") -> Node:
@@ -138,7 +140,7 @@ def put(v: Node, index: Node, value: Node, mask: Node, what: str = "put") -> Nod
     if index.op is not LITERAL:
         return make(op.put, v.dtype, size, (dense(v), index, value, mask))
     k, count = index.data, v.dtype.count
-    if v.op not in _APART or count > FEW:
+    if v.op not in _SEPARATE or count > FEW:
         return make(op.put, v.dtype, size, (dense(v), value, mask), k)
     parts = [feature(v, j) for j in range(count)]
     if mask is not ACTIVE:
@@ -147,7 +149,7 @@ def put(v: Node, index: Node, value: Node, mask: Node, what: str = "put") -> Nod
     return vector(parts, what)
 
 
-_APART = frozenset((LITERAL, SPLAT, VECTOR))  # vectors whose features are separate values
+_SEPARATE = frozenset((LITERAL, SPLAT, VECTOR))  # vectors whose features are separate values
 FEW = 16
 """Up to this number of features, a vector is rebuilt when one of them changes."""
 
@@ -160,8 +162,8 @@ def sum_lanes(v: Node) -> Node:
 
 
 # The matrices of products are evaluated and converted before the kernel that reads them. All
-# products with a buffer share one conversion. It lives as long as the buffer if the buffer existed
-# first, and otherwise as long as something refers to it.
+# products with a buffer share one conversion. It lives as long as the buffer if that was evaluated
+# before, and otherwise as long as something refers to it.
 _sources: weakref.WeakKeyDictionary[Node, Callable[[], Node | None]] = weakref.WeakKeyDictionary()
 
 
@@ -172,20 +174,20 @@ def _source(a: Node, t: dt.DType, what: str) -> Node:
     wide = t.accumulator
     if a.dtype is wide and a.op is not LITERAL:
         return a
-    known = _sources.get(a)
-    found = known() if known is not None else None
+    reference = _sources.get(a)
+    converted = reference() if reference is not None else None
     # Freezing must record how a source is computed.
-    if found is None or (found.op is BUFFER and freeze.active() is not None):
+    if converted is None or (converted.op is BUFFER and freeze.active() is not None):
         nested, recording = innermost() is not None, freeze.active() is not None
-        found = node.cast(wide, a)
-        if found.op is LITERAL:
-            found = make(op.copy, wide, a.size, (found,))
+        converted = node.cast(wide, a)
+        if converted.op is LITERAL:
+            converted = make(op.copy, wide, a.size, (converted,))
         if a.op is BUFFER and not nested and not recording:
-            schedule.evaluate_alone(found)
-            _sources[a] = lambda: found
+            schedule.evaluate_alone(converted)
+            _sources[a] = lambda: converted
         else:
-            _sources[a] = weakref.ref(found)
-    return found
+            _sources[a] = weakref.ref(converted)
+    return converted
 
 
 def matvec(
@@ -202,7 +204,7 @@ def matvec(
 
 
 def add_lanes(
-    target: Replacement, sums: Sequence[tuple[Matrix, Sequence[Node], Node | None]], what: str
+    target: WriteTarget, sums: Sequence[tuple[Matrix, Sequence[Node], Node | None]], what: str
 ) -> Node:
     """Adds vectors, or outer products of two, summed over the same lanes, to matrices in a buffer.
     Each sum has the matrix, the one or two factors, which are `dense`, and the mask of the lanes

@@ -1,4 +1,4 @@
-"""Symbolic recording: the bodies of loops and branches are traced once, with nodes that stand for
+"""Symbolic recording: the bodies of loops and branches are traced once, with placeholder nodes for
 their state or arguments.
 
 A loop or branch is a node. Its operands are its inputs, the nodes that stand for them inside, and
@@ -46,11 +46,11 @@ def loop(
             of its arguments.
     """
     what = f"loop '{label}'" if label else "symbolic loop"
-    outer, depth = _around()
+    outer, depth = _enclosing()
     size = broadcast_size((*state, outer), what)
     inside = [make(STATE, n.dtype, size, (), depth) for n in state]
     live = make(STATE, dt.mask, size, (), depth)
-    if collector.usual is None:
+    if collector.program_threshold is None:
         collector.defer()
     scope = Scope(live, depth)
     scope.repeats = True
@@ -62,11 +62,11 @@ def loop(
         if scope.effects:
             raise RuntimeError(f"{what}: the condition has a side effect")
         results = body(list(inside))
-        _check(what, "state", state, results)
+        _check_types(what, "state", state, results)
         if scope.afters:
             _check_written(what, scope, (test, *results, *scope.effects), live)
         size = broadcast_size((*inside, outer, test, *results), what)
-        size = _extended(size, scope.effects, what)
+        size = _size_with(size, scope.effects, what)
     counts = (len(state), len(scope.effects))
     deps = (*state, *inside, live, outer, test, *results, *scope.effects)
     node = make(op.loop, dt.mask, size, deps, OpenRegion(counts, depth))
@@ -77,20 +77,20 @@ def loop(
     ]
 
 
-def inputs_of(test: Node, state: list[Node]) -> set[Node]:
-    """Returns the variables of a loop, out of its `state`, from which the condition is computed,
+def condition_inputs(test: Node, state: list[Node]) -> set[Node]:
+    """Returns the variables of a loop, among its `state`, from which the condition is computed
     element by element; none if it depends on anything else, such as memory."""
-    found = {test}
+    reached = {test}
     waiting, first = [test], min((n.serial for n in state), default=0)
     while waiting:
         n = waiting.pop()
         if n.op is not STATE and n.op is not LITERAL and not n.op.plain:
             return set()
         for d in n.deps:
-            if d.serial >= first and d not in found:
-                found.add(d)
+            if d.serial >= first and d not in reached:
+                reached.add(d)
                 waiting.append(d)
-    return found.intersection(state)
+    return reached.intersection(state)
 
 
 def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
@@ -99,18 +99,18 @@ def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
     recording, or if the new variables depend on its results.
     """
     with schedule.lock:  # another thread may be evaluating the loop
-        if stack() or not _waits(node):
+        if stack() or not _is_pending(node):
             return None
         parts, block = RegionOperands(node), node.data
         count, effects = block.counts
-        with part(parts.live, block.depth + 1) as scope:
+        with reopened(parts.live, block.depth + 1) as scope:
             scope.repeats = True
             inside = [make(op.state, n.dtype, node.size, (), block.depth + 1) for n in start]
             after = step(list(inside))
             new = [*start, *inside, *after, *scope.effects]
             size = broadcast_size((node, *new), "loop")
         # Side effects that have happened in the meantime may have needed the loop.
-        if size != node.size or not _waits(node) or not precede(node, new):
+        if size != node.size or not _is_pending(node) or not move_before(node, new):
             _undo([scope])
             return None
         inputs = (*parts.inputs, *start, *parts.inside[0], *inside)
@@ -121,37 +121,37 @@ def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
         return [_result(node, n.dtype, k) for k, n in enumerate(start, count)]
 
 
-def _waits(node: Node) -> bool:
+def _is_pending(node: Node) -> bool:
     """Returns whether results of a loop have yet to be computed."""
     if node.op is not op.loop:  # another thread has run it
         return False
     return any((v := reference()) and v.op is op.result for reference in node.data.values)
 
 
-def precede(node: Node, roots: list[Node]) -> bool:
-    """Moves nodes created later for the benefit of `node` ahead of it, by giving them smaller
+def move_before(node: Node, roots: list[Node]) -> bool:
+    """Moves what `roots` depend on, and was created after `node`, ahead of it, by giving it smaller
     serial numbers. Returns whether that was possible: it is not if they depend on the node or wait
     for side effects."""
     since = node.serial
-    found = [n for n in dict.fromkeys(roots) if n.serial > since]
-    seen = set(found)
+    moved = [n for n in dict.fromkeys(roots) if n.serial > since]
+    seen = set(moved)
     last = since - 1  # earlier nodes, which may also have been made for this one
-    for n in found:  # the list grows during iteration
+    for n in moved:  # the list grows during iteration
         if n.op is AFTER:
             return False
         for d in n.deps:
             if d.serial > since:
                 if d not in seen:
                     seen.add(d)
-                    found.append(d)
+                    moved.append(d)
             elif d is node:
                 return False
             elif d.serial > last:
                 last = d.serial
-    step = (since - last) / (len(found) + 1)
+    step = (since - last) / (len(moved) + 1)
     if step < 4 * math.ulp(since):
         return False
-    for k, n in enumerate(sorted(found, key=attrgetter("serial")), 1):
+    for k, n in enumerate(sorted(moved, key=attrgetter("serial")), 1):
         n.serial = last + k * step  # type: ignore[assignment]
     return True
 
@@ -167,7 +167,7 @@ def branches(
         TypeError: the bodies return different numbers or types of results.
     """
     what = f"branch '{label}'" if label else "symbolic branch"
-    outer, depth = _around()
+    outer, depth = _enclosing()
     size = broadcast_size((*masks, *args, outer), what)
     masks = [combine(op.and_, (m, outer)) for m in masks]
     inside: list[Node] = []
@@ -175,7 +175,7 @@ def branches(
     scopes: list[Scope] = []
     effects: list[Node] = []
     start = next_serial()
-    if collector.usual is None:
+    if collector.program_threshold is None:
         collector.defer()
     with _recorded(scopes) as opened:
         count = len(opened)
@@ -189,17 +189,17 @@ def branches(
                 first = names[0] if names else None
                 _check_written(what, scope, (*results, *scope.effects), first)
             if outcomes:
-                _check(what, "result", outcomes[0], results)
-            size = _extended(size, (*results, *scope.effects), what)
+                _check_types(what, "result", outcomes[0], results)
+            size = _size_with(size, (*results, *scope.effects), what)
             effects += scope.effects
             del opened[count:]
             inside += names
             outcomes.append(results)
     shared = None
     if len(masks) == 1 and not effects:
-        found = sharing.share(inside, outcomes[0], start, depth)
-        if found is not None:
-            shared, more, outcomes[0] = found
+        shareable = sharing.share(inside, outcomes[0], start, depth)
+        if shareable is not None:
+            shared, more, outcomes[0] = shareable
             args, inside = [*args, *more], shared.inside
     first = outcomes[0]
     inner = tuple([len(s.effects) for s in scopes]) if effects else (0,) * len(scopes)
@@ -236,7 +236,7 @@ def foreign_call(function: ForeignFunction, arguments: Sequence[Node]) -> list[N
     return [ir.apply(op.select, passed, r, literal(r.dtype, 0)) for r in results]
 
 
-def _around() -> tuple[Node, int]:
+def _enclosing() -> tuple[Node, int]:
     """Returns the mask of the lanes that execute a loop or branch recorded here, and its depth."""
     scope = innermost()
     return (ACTIVE, 1) if scope is None else (scope.mask, scope.depth + 1)
@@ -244,8 +244,8 @@ def _around() -> tuple[Node, int]:
 
 @contextmanager
 def _recorded(scopes: list[Scope]) -> Iterator[list[Scope]]:
-    """Returns this thread's scopes, to which `scopes` are added meanwhile; an exception undoes what
-    these have recorded."""
+    """Provides this thread's stack of scopes, onto which the caller puts `scopes`; an exception
+    undoes what these have recorded."""
     opened = stack()
     count = len(opened)
     try:
@@ -258,9 +258,9 @@ def _recorded(scopes: list[Scope]) -> Iterator[list[Scope]]:
 
 
 @contextmanager
-def part(mask: Node, depth: int) -> Iterator[Scope]:
-    """Opens a recording inside a body that has already been recorded. Its side effects happen only
-    if they are passed on to another recording (`substitute`)."""
+def reopened(mask: Node, depth: int) -> Iterator[Scope]:
+    """Opens another recording inside a body that has already been recorded. Its side effects happen
+    only if they are passed on to another recording (`substitute`)."""
     scope = Scope(mask, depth)
     with _recorded([scope]) as opened:
         opened.append(scope)
@@ -268,7 +268,7 @@ def part(mask: Node, depth: int) -> Iterator[Scope]:
 
 
 def discard(targets: Sequence[Node]) -> None:
-    """Undoes the pending side effects that the given target nodes wait for."""
+    """Undoes the pending side effects that some target nodes wait for."""
     with schedule.lock:
         waiting = [t for t in targets if t.op is AFTER]
         dropped = {t.deps[0] for t in waiting}
@@ -297,7 +297,7 @@ def _result(node: Node, dtype: dt.DType, number: int) -> Node:
     return result
 
 
-def _check(what: str, noun: str, before: Sequence[Node], results: list[Node]) -> None:
+def _check_types(what: str, noun: str, before: Sequence[Node], results: list[Node]) -> None:
     if len(results) != len(before):
         raise TypeError(f"{what}: {len(before)} {noun} variables became {len(results)}")
     for k, (n, r) in enumerate(zip(before, results, strict=True)):
@@ -328,7 +328,7 @@ def _check_written(what: str, scope: Scope, roots: Sequence[Node], first: Node |
                 pending.append(d)
 
 
-def _extended(size: int, nodes: Sequence[Node], what: str) -> int:
+def _size_with(size: int, nodes: Sequence[Node], what: str) -> int:
     """Returns the number of lanes of a block whose results or side effects may have more lanes than
     its state."""
     for n in nodes:
@@ -338,7 +338,7 @@ def _extended(size: int, nodes: Sequence[Node], what: str) -> int:
 
 
 def _close(node: Node, scope: Scope, listed: bool = False) -> None:
-    """Passes on the side effects of a recording: the node is now a single side effect of the
+    """Passes on the side effects of a recording: its node becomes a single side effect of the
     enclosing scope, where it may already be `listed`."""
     if not scope.effects:
         return

@@ -22,7 +22,7 @@ MOST_CONSTANTS = 16
 _STATE, _LANE, _ACTIVE = op.state, op.lane, op.active
 
 
-class Shared:
+class SharedBody:
     """A body shared by several calls. `inside` are the nodes that stand for its arguments,
     `results` the nodes it computes, by position. `values` are its constants; those at the positions
     `varying` are passed as arguments. Unless `nodes` is listed explicitly, the body consists of the
@@ -47,12 +47,12 @@ class Shared:
             return True
         return self.first <= n.serial < self.last if self.nodes is None else n in self.nodes
 
-    def copied(self, made: dict[Node, Node]) -> "Shared":
+    def copied(self, copies: dict[Node, Node]) -> "SharedBody":
         """Returns the same body with other nodes."""
-        inside = [made.get(n, n) for n in self.inside]
-        results = {k: made.get(n, n) for k, n in self.results.items()}
-        copy = Shared(inside, results, self.values, self.varying, 0)
-        copy.nodes = {new for n, new in made.items() if n in self}
+        inside = [copies.get(n, n) for n in self.inside]
+        results = {k: copies.get(n, n) for k, n in self.results.items()}
+        copy = SharedBody(inside, results, self.values, self.varying, 0)
+        copy.nodes = {new for n, new in copies.items() if n in self}
         return copy
 
     def fits(self, values: tuple) -> bool:
@@ -60,8 +60,8 @@ class Shared:
         return self.values == values or self.varying >= _different(self.values, values)
 
 
-_bodies: WeakValueDictionary[tuple, Shared] = WeakValueDictionary()
-# The constants known to differ between calls, by hash of the body's body.
+_bodies: WeakValueDictionary[tuple, SharedBody] = WeakValueDictionary()
+# The constants known to differ between calls, by the hash of the body's key.
 _varying: dict[int, frozenset[int]] = {}
 _VARYING_LIMIT = 4096
 
@@ -144,8 +144,9 @@ class BodyStructure:
 
     def shared(
         self, results: list[Node], more: list[Node], varying: frozenset[int], depth: int
-    ) -> Shared:
-        """Turns the values that a body takes from outside into arguments."""
+    ) -> SharedBody:
+        """Returns the body to be shared, after turning values that it takes from outside (`more`)
+        into arguments."""
         arguments: dict[Node, Node] = {}
         for n in more:
             state = arguments[n] = make(_STATE, n.dtype, n.size, (), depth)
@@ -158,22 +159,22 @@ class BodyStructure:
                         [d if k in memory else arguments.get(d, d) for k, d in enumerate(n.deps)]
                     )
         own = {k: r for k, r in enumerate(results) if self.results[k] >= 0}
-        return Shared([*self.names, *arguments.values()], own, self.values, varying, self.start)
+        return SharedBody([*self.names, *arguments.values()], own, self.values, varying, self.start)
 
 
 def _recorded(results: list[Node], names: dict[Node, int], start: float) -> list[Node]:
     """Returns the recorded nodes, except constants, that some values depend on, in order."""
     own = [r for r in dict.fromkeys(results) if r.serial >= start and r not in names]
-    found = [r for r in own if r.deps or r.op is _STATE]
-    seen = {*found, *names}
-    add, mark = found.append, seen.add
-    for n in found:  # the list grows during iteration
+    nodes = [r for r in own if r.deps or r.op is _STATE]
+    seen = {*nodes, *names}
+    add, mark = nodes.append, seen.add
+    for n in nodes:  # the list grows during iteration
         for d in operands(n) if n.op is op.branch else n.deps:
             if d.serial >= start and (d.deps or d.op is _STATE) and d not in seen:
                 mark(d)
                 add(d)
-    found.sort(key=attrgetter("serial"))
-    return found
+    nodes.sort(key=attrgetter("serial"))
+    return nodes
 
 
 def _value(n: Node) -> Any:
@@ -183,7 +184,7 @@ def _value(n: Node) -> Any:
 
 def share(
     names: list[Node], results: list[Node], start: float, depth: int
-) -> tuple[Shared, list[Node], list[Node]] | None:
+) -> tuple[SharedBody, list[Node], list[Node]] | None:
     """Returns the body that a call can share with others, the call's extra arguments, and its
     results; None if sharing is not worthwhile.
 

@@ -1,8 +1,8 @@
 """Copies recorded code with other operands.
 
 The body of a loop, branch or call exists as nodes. Its derivatives need it again, on the state of
-an earlier iteration or inside another block. Copying the nodes with replacements for those that
-stood for the state is much faster than tracing the body again.
+an earlier iteration or inside another block. Copying the nodes, with replacements for the
+placeholders of the state, is much faster than tracing the body again.
 """
 
 import math
@@ -17,7 +17,9 @@ from ..ir import label, op
 from ..ir.effects import OLD_VALUES, effects_inside, without_effects
 from ..ir.node import Node, make, next_serial
 from ..ir.scope import OpenRegion, innermost
-from .sharing import Shared, operands
+from .sharing import SharedBody, operands
+
+STATE = op.state
 
 
 class Span:
@@ -43,54 +45,55 @@ class Substitution:
     Nodes in `span` belong to the body and are copied. The body lies at recording depth `depth` and
     has `lanes` lanes; its side effects are not repeated. Nodes computed from it later, listed in
     `derived`, are used once and therefore transformed in place. Nodes that belong to an enclosing
-    body that is itself being substituted are looked up in `around`. `made` maps nodes to their
-    replacements and to the copies so far. Nodes with one entry get `size` entries.
+    body that is itself being substituted are looked up in `around`. `replacements` maps nodes to
+    what replaces them, also to the copies made so far. Nodes with one entry get `size` entries.
     """
 
     def __init__(
         self,
-        made: dict[Node, Node],
+        replacements: dict[Node, Node],
         span: Span,
         depth: int,
         lanes: int,
         derived: Span | None = None,
         around: "Substitution | None" = None,
     ) -> None:
-        self.made, self._span, self._derived = made, span, derived or _EMPTY
+        self.replacements, self._span, self._derived = replacements, span, derived or _EMPTY
         self._around = around
         self._first: float = span.first if around is None else around._first
-        self._seen = set(made)
+        self._seen = set(replacements)
         self._values: dict[Node, OpenRegion] = {}  # results of blocks, and their copies
         scope = innermost()
         self._shift = (0 if scope is None else scope.depth) - depth
-        self.size = 1 if lanes != 1 else max([n.size for n in made.values()], default=1)
+        self.size = 1 if lanes != 1 else max([n.size for n in replacements.values()], default=1)
         # Shared bodies, and their copies.
-        self._shared: dict[Shared, Shared | None] = {}
+        self._shared: dict[SharedBody, SharedBody | None] = {}
 
-    def extend(self, made: dict[Node, Node]) -> None:
+    def extend(self, replacements: dict[Node, Node]) -> None:
         """Adds replacements."""
-        self.made.update(made)
-        self._seen.update(made)
+        self.replacements.update(replacements)
+        self._seen.update(replacements)
 
     @property
     def fits(self) -> bool:
-        """Returns whether bodies shared by several calls can be used unchanged."""
+        """Whether bodies shared by several calls can be used unchanged."""
         return self._shift == 0 and self.size == 1
 
-    def __call__(self, roots: Sequence[Node], inside: list[Node] | None = None) -> list[Node]:
-        """Returns the replacements of some nodes; `inside` lists the nodes to be replaced.
+    def __call__(self, roots: Sequence[Node], needed: list[Node] | None = None) -> list[Node]:
+        """Returns the replacements of some nodes. `needed` is what `collect` returns for them, if
+        the caller has it already.
 
         Raises:
             RuntimeError: the body uses the old values that atomic operations return.
         """
-        made, size = self.made, self.size
-        get, untouched = made.get, made.keys().isdisjoint
+        replacements, size = self.replacements, self.size
+        get, untouched = replacements.get, replacements.keys().isdisjoint
         named = bool(flags.current & 1 or label.labels)
         first, last, shared = self._derived.first, self._derived.last, self._shared
         values = self._values
-        found = inside if inside is not None and self.fits else self.inside(roots)
-        for n in sorted(found, key=attrgetter("serial")):
-            if n in made:
+        nodes = needed if needed is not None and self.fits else self.collect(roots)
+        for n in sorted(nodes, key=attrgetter("serial")):
+            if n in replacements:
                 continue
             o, deps, data = n.op, n.deps, n.data
             moves = first <= n.serial < last and not (shared and self._is_shared(n))
@@ -110,25 +113,25 @@ class Substitution:
                 lanes = size
             if moves:
                 n.deps, n.data, n.size, n.serial = new, data, lanes, next_serial()
-                made[n] = n
+                replacements[n] = n
                 continue
-            made[n] = copy = make(o, n.dtype, lanes, new, data)
+            replacements[n] = copy = make(o, n.dtype, lanes, new, data)
             if values and n in values:
                 values[n].values.append(weakref.ref(copy))
             if named:
-                _name(n, copy)
+                _copy_notes(n, copy)
         return [get(n, n) for n in roots]
 
-    def inside(self, roots: Sequence[Node]) -> list[Node]:
+    def collect(self, roots: Sequence[Node]) -> list[Node]:
         """Returns the nodes that must be replaced to compute some values and have not been visited
         yet."""
         span, derived, shared = self._span, self._derived, self._shared
         start, end, first, last = span.first, span.last, derived.first, derived.last
-        found: list[Node] = []
+        affected: list[Node] = []
         outside: list[Node] = []  # may belong to the enclosing body
         since = math.inf if self._around is None else self._first
         seen = self._seen
-        see, add = seen.add, found.append
+        see, add = seen.add, affected.append
         pending = list(roots)
         for n in pending:  # the list grows during iteration
             if n in seen:
@@ -148,55 +151,52 @@ class Substitution:
                 outside.append(n)
         if outside and self._around is not None:
             pairs = zip(outside, self._around(outside), strict=True)
-            self.made.update([(n, new) for n, new in pairs if n is not new])
-        return found
+            self.replacements.update([(n, new) for n, new in pairs if n is not new])
+        return affected
 
     def _is_shared(self, n: Node) -> bool:
         return any(n in s for s in self._shared)
 
-    def _body_of(self, block: OpenRegion) -> Shared | None:
+    def _body_of(self, block: OpenRegion) -> SharedBody | None:
         """Returns the body that the copy of a call shares with the copies of other calls."""
         shared = block.shared
         if shared is None or self.fits:
             return shared
-        found = self._shared.get(shared)
-        if found is None:
-            found = self._shared[shared] = shared.copied(self.made)
-        return found
+        copy = self._shared.get(shared)
+        if copy is None:
+            copy = self._shared[shared] = shared.copied(self.replacements)
+        return copy
 
     def _operands(self, block: Node) -> Sequence[Node]:
         """Returns the operands of a loop or branch when it is moved elsewhere."""
         shared = block.data.shared
         if shared is None:
-            dropped = effects_inside(block) if self._drops(block) else 0
+            dropped = effects_inside(block) if self._loses_effects(block) else 0
             return block.deps[: len(block.deps) - dropped]
         if self.fits:
             return operands(block)
         self._shared.setdefault(shared)
         return block.deps
 
-    def _drops(self, block: Node) -> bool:
+    def _loses_effects(self, block: Node) -> bool:
         """Returns whether a block loses its side effects."""
         return self._span.first <= block.serial < self._span.last
 
     def _block(self, n: Node, deps: tuple[Node, ...]) -> tuple[OpenRegion, tuple[Node, ...]]:
         """Returns the metadata and the operands of the copy of a loop or branch."""
         block, counts = n.data, n.data.counts
-        if self._drops(n) and (count := effects_inside(n)):
+        if self._loses_effects(n) and (count := effects_inside(n)):
             deps = deps[: len(deps) - count]
             counts = without_effects(counts)
         copy = OpenRegion(counts, block.depth + self._shift, self._body_of(block))
-        found = [v for reference in block.values if (v := reference()) is not None]
-        self._values.update(dict.fromkeys(found, copy))
+        values = [v for reference in block.values if (v := reference()) is not None]
+        self._values.update(dict.fromkeys(values, copy))
         return copy, deps
 
 
-def _name(n: Node, copy: Node) -> None:
+def _copy_notes(n: Node, copy: Node) -> None:
     """Gives a copy the label and source location of the original."""
     notes: WeakKeyDictionary[Node, Any]
     for notes in (label.labels, label.locations):
         if n in notes:
             notes[copy] = notes[n]
-
-
-STATE = op.state

@@ -1,5 +1,5 @@
-"""Templates: code that is traced over and over is recorded once, and its nodes are then repeated
-for other operands, which takes a fraction of the time.
+"""Templates: code that would be traced over and over is traced once, and its nodes are then
+repeated for other operands, which takes a fraction of the time.
 """
 
 from array import array
@@ -16,8 +16,9 @@ from ..ir.scope import innermost
 
 
 class Template:
-    """The nodes that `trace` creates for two kinds of operands: `sources`, which are gathered from
-    and have given element types and sizes, and per-lane operands with element types `lanes`.
+    """The nodes that `trace` creates for two kinds of operands: those that are gathered from, with
+    the element types and sizes `sources`, and those with an entry per lane, with the element types
+    `lanes`.
 
     `trace` is called once, with placeholder nodes for the operands, and returns the results, which
     have one entry per lane.
@@ -37,21 +38,21 @@ class Template:
         self._sizes = [size for _, size in sources]
         place = {n: k for k, n in enumerate(read + own)}
         below = dict.fromkeys(results)
-        found = list(below)
-        for n in found:  # the list grows during iteration
+        nodes = list(below)
+        for n in nodes:  # the list grows during iteration
             for d in n.deps:
                 if d not in below:
                     below[d] = None
-                    found.append(d)
-        self._constants = [n for n in found if not n.deps and n not in place]
-        made = sorted([n for n in found if n.deps], key=attrgetter("serial"))
-        for n in (*self._constants, *made):
+                    nodes.append(d)
+        self._constants = [n for n in nodes if not n.deps and n not in place]
+        computed = sorted([n for n in nodes if n.deps], key=attrgetter("serial"))
+        for n in (*self._constants, *computed):
             place[n] = len(place)
-        rows = [(n.op, n.dtype, n.data, [place[d] for d in n.deps]) for n in made]
+        rows = [(n.op, n.dtype, n.data, [place[d] for d in n.deps]) for n in computed]
         self._steps: list[Any] = [
             (*row, itemgetter(*places), len(places) == 1) for *row, places in rows
         ]
-        # The same as words, for `remake`.
+        # The same as words, for native code (`substitutes.remake`).
         words = [[*map(id, row), len(places), *places] for *row, places in rows]
         self._words = array("q", chain(*words)).tobytes()
         self._results = [place[n] for n in results]
@@ -60,8 +61,8 @@ class Template:
         """Returns the results for other operands, or None where tracing might produce different
         nodes, because operands are literals or differ in size.
         """
-        for n, known in zip(sources, self._sizes, strict=True):
-            if n.op is LITERAL or n.size != known:
+        for n, expected in zip(sources, self._sizes, strict=True):
+            if n.op is LITERAL or n.size != expected:
                 return None
         size = lanes[0].size
         for n in lanes:
@@ -85,7 +86,7 @@ class Template:
         return [values[k] for k in self._results]
 
 
-def repeatable() -> bool:
-    """Returns whether the current recording consists of nodes only: no symbolic loop or branch, and
-    no source locations."""
+def is_repeatable() -> bool:
+    """Returns whether templates can be used now: in no symbolic loop or branch, and where nodes
+    need no source locations."""
     return not flags.current & 1 and innermost() is None

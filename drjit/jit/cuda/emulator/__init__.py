@@ -4,9 +4,9 @@ Kernels for NVIDIA GPUs are generated as PTX, a text that the driver translates 
 Here the same text is executed by NumPy: one statement per instruction, for all threads of a grid
 at once. That makes kernels testable on any machine, and mistakes visible that a device does not
 report: an access beyond an allocation, a shuffle that not all threads of a warp reach, a missing
-barrier. `Entry.source` is the kernel as Python, `Entry.trace` goes through it one instruction at a
-time. It knows the instructions that LLVM and NVVM make of this package's kernels; another one is an
-`UnknownInstruction`.
+barrier. `Entry.source` is the kernel as Python, `Entry.trace` executes single instructions. The
+emulator knows the instructions that LLVM and NVVM generate for this package's kernels; any
+other is an `UnknownInstruction`.
 
 Read in this order: `parse` (text to data), `forms` (instructions as rows of data), `translate`
 (blocks to Python), `machine` (which threads run next), `memory` and `access`, `race` (in shared

@@ -1,11 +1,11 @@
-"""Some threads, and their accesses to memory: that of the device, shared memory of which each block
-has a part, and local memory of which each thread has one.
+"""A chunk of threads, and their accesses to memory: that of the device, shared memory, of which
+each block has a part, and local memory, of which each thread has a part.
 
 A chunk of blocks runs at a time. A thread's place is its warp (counted through the chunk) times 32
 plus its lane, so that warps are found even where blocks are not a multiple of 32 threads.
 
-Generated code calls these with the register of a base address and an offset. Where all threads use
-one address, address and result have one element.
+Generated code calls these methods with the register of a base address and an offset. Where all
+threads use one address, address and result have one element.
 
 Addresses of shared and local memory are offsets into the part of the block or thread; `cvta` turns
 them into addresses that work without naming a space. All spaces are memory of this process: an
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .errors import Fault, Misaligned, OutOfBounds, Race, TrapExecuted, coordinates, first
-from .memory import POISON, aligned, flat, flat_index, update
+from .memory import POISON, flat, flat_index, new_bytes, update
 from .race import RaceDetector, bank_conflicts
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Window:
 
     def __init__(self, owner: str, limit: int, stride: int, count: int):
         self.owner, self.limit, self.stride = owner, limit, stride
-        self.bytes = aligned(stride * count, POISON)[: stride * count]
+        self.bytes = new_bytes(stride * count, POISON)[: stride * count]
         self.start = self.bytes.ctypes.data
 
     def has(self, address: np.ndarray) -> np.ndarray:
@@ -47,8 +47,9 @@ class Window:
         return (address >= u64(self.start)) & (address < u64(self.start + len(self.bytes)))
 
 
-class Among:
-    """Positions of a fault among some of the threads become those among all."""
+class AmongLanes:
+    """A block of statements for some of the threads: a fault's position among these becomes that
+    among all."""
 
     def __init__(self, lanes: np.ndarray):
         self.lanes = lanes
@@ -61,7 +62,7 @@ class Among:
             fault.lane = int(self.lanes[fault.lane])
 
 
-def moved(address: np.ndarray, offset: int) -> np.ndarray:
+def with_offset(address: np.ndarray, offset: int) -> np.ndarray:
     """Addresses as uint64, plus an offset."""
     if address.dtype != u64:
         address = address.astype(u64)
@@ -84,7 +85,7 @@ def _words(at: np.ndarray, size: int) -> np.ndarray:
 
 
 def spread(a: np.ndarray, n: int) -> np.ndarray:
-    """The values of `n` threads, given for each of them or one for all. Not to be written to."""
+    """The values of `n` threads, from one for each or one for all. Not to be written to."""
     return a if a.shape == (n,) else np.broadcast_to(a, (n,))
 
 
@@ -219,7 +220,7 @@ class Accesses(Threads):
             )
         return at + self._start(space, place)
 
-    def checked(
+    def resolve(
         self, access: str, size: int, base: np.ndarray, offset: int, space: str,
         place: np.ndarray | None, strong: bool, value: np.ndarray | None = None,
     ) -> np.ndarray:  # fmt: skip
@@ -227,27 +228,27 @@ class Accesses(Threads):
         space, or to whichever an address belongs to; `value` is what is written. Raises a `Fault`
         if one of them is wrong."""
         if space == "global" or place is None:
-            address = moved(base, offset)
+            address = with_offset(base, offset)
             self.memory.check(address, size, access)
             return address
         if space:
             at = self.inside(space, place, base, offset, size, access)
             if space == "shared" and self.detector is not None:
-                self._note(place, spread(at, len(place)), size, access, strong, value)
+                self._note_shared(place, spread(at, len(place)), size, access, strong, value)
             return at.view(u64) + u64(self.windows[space].start)
         n = len(place)
-        address = spread(moved(base, offset), n)
+        address = spread(with_offset(base, offset), n)
         there = {name: window.has(address) for name, window in self.windows.items()}
         there["global"] = ~(there["shared"] | there["local"])
         for name, mask in there.items():
             lanes = np.flatnonzero(mask)
             if not len(lanes):
                 continue
-            with Among(lanes):
+            with AmongLanes(lanes):
                 some, at = place[lanes], address[lanes]
                 at = at if name == "global" else self.cvta_to(some, name, at)
                 part = value if value is None or len(value) == 1 else value[lanes]
-                self.checked(access, size, at, 0, name, some, strong, part)
+                self.resolve(access, size, at, 0, name, some, strong, part)
         return address
 
     # ---- loads, stores, and atomic operations
@@ -258,9 +259,9 @@ class Accesses(Threads):
     ) -> Any:  # fmt: skip
         """Elements at addresses; a tuple of `count` arrays of consecutive ones."""
         size = dtype().itemsize * count
-        address = self.checked("read", size, base, offset, space, place, strong)
-        found = flat(dtype, count)[flat_index(address, size)]
-        return found if count == 1 else tuple(np.ascontiguousarray(found.T))
+        address = self.resolve("read", size, base, offset, space, place, strong)
+        loaded = flat(dtype, count)[flat_index(address, size)]
+        return loaded if count == 1 else tuple(np.ascontiguousarray(loaded.T))
 
     def store(
         self, base: np.ndarray, offset: int, values: Any, *, space: str = "global",
@@ -270,12 +271,12 @@ class Accesses(Threads):
         address, the last one prevails."""
         rows = values if type(values) is tuple else (values,)
         size = rows[0].itemsize * len(rows)
-        address = self.checked("write", size, base, offset, space, place, strong, rows[0])
+        address = self.resolve("write", size, base, offset, space, place, strong, rows[0])
         self.memory.writes += 1
-        found = rows[0] if len(rows) == 1 else np.stack(np.broadcast_arrays(*rows), 1)
+        stored = rows[0] if len(rows) == 1 else np.stack(np.broadcast_arrays(*rows), 1)
         index = flat_index(address, size)
         elements = flat(rows[0].dtype.type, len(rows))
-        elements[index] = found if len(index) > 1 else found[-1:]
+        elements[index] = stored if len(index) > 1 else stored[-1:]
 
     def atomic(
         self, operation: str, base: np.ndarray, offset: int, values: tuple[np.ndarray, ...],
@@ -283,7 +284,7 @@ class Accesses(Threads):
     ) -> Any:  # fmt: skip
         """Reads, changes and writes, one thread after the other. The old values, if wanted."""
         size = values[0].itemsize
-        address = self.checked("atomic access", size, base, offset, space, place, True)
+        address = self.resolve("atomic access", size, base, offset, space, place, True)
         index = flat_index(spread(address, len(place)), size)
         values = tuple(spread(v, len(place)) for v in values)
         old, changed = update(flat(values[0].dtype.type), index, operation, values, returns)
@@ -298,10 +299,10 @@ class Accesses(Threads):
     def cvta(self, place: np.ndarray, space: str, a: np.ndarray) -> np.ndarray:
         """An offset in shared or local memory as an address."""
         start = np.asarray(self._start(space, place) + self.windows[space].start)
-        return moved(a, 0) + np.atleast_1d(start).astype(u64)
+        return with_offset(a, 0) + np.atleast_1d(start).astype(u64)
 
     def cvta_to(self, place: np.ndarray, space: str, a: np.ndarray) -> np.ndarray:
-        """The opposite."""
+        """The opposite of `cvta`."""
         return a - self.cvta(place, space, np.zeros(1, u64))
 
     # ---- checks
@@ -313,7 +314,7 @@ class Accesses(Threads):
             frame = frame.f_back
         return frame.f_lineno if frame is not None else 0
 
-    def _note(
+    def _note_shared(
         self, place: np.ndarray, at: np.ndarray, size: int, access: str, strong: bool,
         value: np.ndarray | None,
     ) -> None:  # fmt: skip
@@ -322,14 +323,14 @@ class Accesses(Threads):
         if not writes and _is_same_in_warps(place, at):
             # Frequent in products of matrices: no bank conflicts, and two lanes stand for a warp.
             lanes = np.arange(len(place)).reshape(-1, 32)[:, :2].reshape(-1)
-            with Among(lanes):
-                self.note(place[lanes], at[lanes], size, writes, strong, value, line)
+            with AmongLanes(lanes):
+                self.check_races(place[lanes], at[lanes], size, writes, strong, value, line)
             return
         if self.launch.conflicts and access != "atomic access":
-            self._count_conflicts(place, at, size, line)
-        self.note(place, at, size, writes, strong, value, line)
+            self._count_of_lanes(place, at, size, line)
+        self.check_races(place, at, size, writes, strong, value, line)
 
-    def note(
+    def check_races(
         self, place: np.ndarray, at: np.ndarray, size: int, writes: bool, strong: bool,
         value: np.ndarray | None, line: int,
     ) -> None:  # fmt: skip
@@ -339,7 +340,8 @@ class Accesses(Threads):
             block = self.block_of(place)
             self.detector.access(place, block, at, size, writes, strong, line, value)
 
-    def _count_conflicts(self, place: np.ndarray, at: np.ndarray, size: int, line: int) -> None:
+    def _count_of_lanes(self, place: np.ndarray, at: np.ndarray, size: int, line: int) -> None:
+        """Counts the bank conflicts of accesses, given by lane."""
         warps, row = np.unique(place >> 5, return_inverse=True)
         lanes = np.full((len(warps), 32), -1, i64)
         lanes[row, place & 31] = at >> 2
@@ -351,26 +353,26 @@ class Accesses(Threads):
 
     def count_conflicts(self, words: np.ndarray, line: int) -> None:
         """Counts the bank conflicts of requests: see `bank_conflicts`."""
-        if found := bank_conflicts(words):
-            self.conflicts[line] = self.conflicts.get(line, 0) + found
+        if repeats := bank_conflicts(words):
+            self.conflicts[line] = self.conflicts.get(line, 0) + repeats
 
     # ---- asynchronous copies
 
     def async_copy(
         self, place: np.ndarray, to: np.ndarray, offset: int, source: np.ndarray, more: int,
-        size: int, given: np.ndarray | None,
+        size: int, read_size: np.ndarray | None,
     ) -> None:  # fmt: skip
-        """Begins to copy `size` bytes from global to shared memory. Of these, `given` bytes are
+        """Begins to copy `size` bytes from global to shared memory. Of these, `read_size` bytes are
         read and the others become 0."""
         n = len(place)
-        source = spread(moved(source, more), n)
+        source = spread(with_offset(source, more), n)
         at = spread(self.inside("shared", place, to, offset, size, "asynchronous write"), n)
-        count = spread(np.array([size]) if given is None else given, n)
+        count = spread(np.array([size]) if read_size is None else read_size, n)
         rows = np.zeros((n, size), u8)
         for width in np.unique(count).tolist():
             some = np.flatnonzero(count == width)
             here = source[some]
-            with Among(some):
+            with AmongLanes(some):
                 if width:
                     self.memory.check(here, 1, "asynchronous read")
                     self.memory.check(here + u64(width - 1), 1, "asynchronous read")
@@ -415,10 +417,10 @@ class Accesses(Threads):
         self.awaited[_words(at, rows.shape[1])] = False
         if self.detector is not None:
             size = max(rows.shape[1], self.detector.grain)
-            self.note(copy["place"], at, size, True, False, None, copy["line"])
+            self.check_races(copy["place"], at, size, True, False, None, copy["line"])
 
     def _check_copies(self, at: np.ndarray, size: int) -> None:
-        """A fault if an access touches the target of a copy that has not arrived."""
+        """Raises a `Fault` if an access touches the target of a copy that has not arrived."""
         if not self.copies or not np.count_nonzero(self.awaited[_words(at, size)]):
             return
         for copy in self.copies:

@@ -1,7 +1,7 @@
 """Code of instructions that are more than an expression: memory, branches, calls, barriers.
 
-`EMITTERS[kind]` is called with the writer of the function and the statement. What an instruction
-uses beside its operands (parameters in `.param` space, the threads' places) is in `hidden`.
+`EMITTERS[kind]` is called with the writer of the function and the statement. `hidden` says what an
+instruction uses besides its operands, such as the threads' places.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def emitter(kind: str) -> Callable[[Emitter], Emitter]:
 
 
 def hidden(w: "FunctionWriter", f: Form, operands: list[str]) -> tuple[list[str], list[str]]:
-    """Names that an instruction uses and defines beside its registers."""
+    """Names that an instruction uses, and those that it defines, besides its registers."""
     kind = f.kind
     if kind in ("load", "store"):
         address = w.names.operand(operands[0 if kind == "store" else 1])
@@ -231,10 +231,10 @@ def _async_copy(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     to, offset = address(w, s.sources[0])
     source, more = address(w, s.sources[1])
     size = s.sources[2].value
-    given = "None"
+    read_size = "None"
     if len(s.sources) > 3 and s.sources[3].kind in ("reg", "integer"):
-        given = w.read(s.sources[3], "u32")
-    w.put(f"m.async_copy(place, {to}, {offset}, {source}, {more}, {size}, {given})")
+        read_size = w.read(s.sources[3], "u32")
+    w.put(f"m.async_copy(place, {to}, {offset}, {source}, {more}, {size}, {read_size})")
 
 
 # ---- control flow
@@ -280,7 +280,7 @@ def _return(w: "FunctionWriter", s: "DecodedInstruction") -> None:
     if w.is_entry:
         _exit(w, s)
         return
-    w.finish("return m.go_back(back)")
+    w.finish("return m.go_to_blocks(back)")
 
 
 @emitter("exit")
@@ -297,5 +297,5 @@ def _call(w: "FunctionWriter", s: "DecodedInstruction") -> None:
 
 @emitter("barrier")
 def _barrier(w: "FunctionWriter", s: "DecodedInstruction") -> None:
-    """The scheduler does what a barrier does; its block says which one follows."""
+    """The scheduler performs the barrier; its block only says which one follows."""
     w.finish(f"return {_next(w, s)}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class EmulatorError(Exception):
-    """A mistake in a kernel, in its launch, or in what it was given.
+    """A mistake in a kernel, in its launch, or in its arguments.
 
     `kernel`, `line`, `instruction` (of the PTX text), `block`, `thread` (coordinates), `lane` and
     `registers` (values of the first offending thread) are attributes as well as part of the
@@ -46,7 +46,7 @@ class UnknownInstruction(EmulatorError):
 
 
 class LaunchError(EmulatorError):
-    """Sizes of the grid, of a block, of shared memory or of the parameters are not possible."""
+    """The size of the grid, of a block, of shared memory or of the parameters is impossible."""
 
 
 class MemoryLimitExceeded(EmulatorError):
@@ -90,7 +90,7 @@ class TrapExecuted(EmulatorError):
 
 
 class Fault(Exception):
-    """What was noticed during execution, before it is known where.
+    """A mistake that was noticed during execution, before its place is known.
 
     `lanes` are positions among the threads that execute the current block (the first one is
     reported); `slots` are positions among all threads of the chunk instead.
@@ -121,7 +121,7 @@ def coordinates(index: int, shape: tuple[int, int, int]) -> tuple[int, int, int]
 
 @contextmanager
 def located(kernel: str, instruction: "Instruction") -> Iterator[None]:
-    """Adds to an error in which instruction it is."""
+    """Adds the instruction to errors that have no place yet."""
     try:
         yield
     except EmulatorError as error:

@@ -31,7 +31,7 @@ class Form:
     results: tuple[str, ...]
     sources: tuple[str, ...]
     texts: tuple[str, ...] = ()
-    # The results may be NaN with a payload: see `numeric.canonical`.
+    # Whether results may be NaN with a payload: see `numeric.canonical`.
     arithmetic: bool = False
     kind: str = ""
     details: dict[str, Any] = field(default_factory=dict)
@@ -43,13 +43,13 @@ class Form:
 
     @property
     def tuple_size(self) -> int:
-        """The least number of values if the expression gives a tuple of them; 0 if it does not."""
+        """If the expression gives a tuple, its smallest possible length; otherwise 0."""
         several = len(self.results) > 1 or self.sources[:1] in (("u32*",), ("address",))
         return len(self.results) if self.kind == "warp" and several else 0
 
     @property
     def uses_place(self) -> bool:
-        """Whether an expression is of a method of the machine for the threads that execute."""
+        """Whether an expression calls a method of the machine with the executing threads."""
         return any("(place" in text for text in self.texts)
 
 
@@ -59,8 +59,8 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(*names: str) -> Callable[[F], F]:
-    """Registers a function from the qualifiers of an instruction (what follows its name, which
-    comes first) to its form."""
+    """Registers a function that takes the name of an instruction and its qualifiers, as a list, and
+    returns its form."""
 
     def register(function: F) -> F:
         RULES.update(dict.fromkeys(names, function))
@@ -77,7 +77,7 @@ def form(opcode: str) -> Form:
     if not any(name in table for table in (RULES, EXPRESSIONS, FLOATS)):
         raise UnknownInstruction(f"unknown instruction {opcode}")
     try:
-        if name in FLOATS and is_float(code(q[-1])):
+        if name in FLOATS and is_float(operand_type(q[-1])):
             return _float(q)
         return RULES[name](q) if name in RULES else _expression(q, *EXPRESSIONS[name])
     except (KeyError, IndexError, ValueError):
@@ -136,12 +136,12 @@ FLOATS = {
 def _expression(q: list[str], result: str, sources: str, text: str) -> Form:
     if q[1:-1] not in ([], ["relu"]):
         raise KeyError
-    types = {"T": code(q[-1]), "X": free(q[-1])}
+    types = {"T": operand_type(q[-1]), "X": signless_type(q[-1])}
     kinds = [types.get(name, name) for name in (result, *sources.split())]
     return Form((kinds[0],), tuple(kinds[1:]), (_relu(q, text),))
 
 
-def code(name: str) -> str:
+def operand_type(name: str) -> str:
     """The type in which an operand is read: "s32" becomes "i32", "b32" "u32"."""
     if name[0] == "b" and name[1:].isdigit():
         return "u" + name[1:]
@@ -152,9 +152,9 @@ def code(name: str) -> str:
     raise KeyError(name)
 
 
-def free(name: str) -> str:
-    """The same for an operation that treats signed and unsigned numbers alike."""
-    kind = code(name)
+def signless_type(name: str) -> str:
+    """The type for an operation that treats signed and unsigned numbers alike."""
+    kind = operand_type(name)
     return "x" + kind[1:] if kind[0] in "iu" and "x" not in kind else kind
 
 
@@ -180,19 +180,19 @@ def width(kind: str) -> int:
     return int(kind[1:])
 
 
-def half_of(kind: str) -> str:
-    """The type that is computed with: of pairs, that of their halves."""
+def number_type(kind: str) -> str:
+    """The type of the numbers in an operand: for pairs, that of their halves."""
     return PAIRS[kind][0] if kind in PAIRS else kind
 
 
 # ---- floats
 
-_UNKNOWN = frozenset(("rz", "rm", "rp", "xorsign", "satfinite"))
+_REFUSED = frozenset(("rz", "rm", "rp", "xorsign", "satfinite"))
 
 
-def _check(q: list[str]) -> None:
+def _refuse_modifiers(q: list[str]) -> None:
     """Refuses modifiers that compilers of kernels do not use."""
-    if not _UNKNOWN.isdisjoint(q):
+    if not _REFUSED.isdisjoint(q):
         raise KeyError
 
 
@@ -202,9 +202,9 @@ def _relu(q: list[str], text: str) -> str:
 
 def _float(q: list[str]) -> Form:
     """Arithmetic rounded to nearest, with `.ftz`, `.sat`, `.relu` and `.NaN` around it."""
-    _check(q)
+    _refuse_modifiers(q)
     text = FLOATS["div.approx" if q[0] == "div" and "approx" in q else q[0]]
-    kind = code(q[-1])
+    kind = operand_type(q[-1])
     mixed = q[-2:] == ["f32", "f16"]  # halves and a float, from compute capability 10.0 on
     count = 1 + max(k for k in range(3) if f"{{{k}}}" in text)
     operands = [f"{{{k}}}" for k in range(count)]
@@ -215,7 +215,7 @@ def _float(q: list[str]) -> Form:
     flushes = "ftz" in q and "f64" not in kind
     if flushes:
         operands = [f"flush({x})" for x in operands]
-    text = text.format(*operands, T=half_of(kind))
+    text = text.format(*operands, T=number_type(kind))
     if "NaN" in q:
         text = f"nan_if_any({text}, {', '.join(operands)})"
     text = f"flush({text})" if flushes else text
@@ -227,7 +227,7 @@ def _float(q: list[str]) -> Form:
 def _test(q: list[str]) -> Form:
     if q[1] != "infinite":
         raise KeyError
-    return Form(("pred",), (code(q[-1]),), ("np.isinf({0})",))
+    return Form(("pred",), (operand_type(q[-1]),), ("np.isinf({0})",))
 
 
 # ---- conversions
@@ -237,7 +237,7 @@ _INTEGRAL = {"rni", "rzi", "rmi", "rpi"}
 
 @rule("cvt")
 def _convert(q: list[str]) -> Form:
-    _check(q)
+    _refuse_modifiers(q)
     if q[-2] == "f16x2":  # the first operand is the upper half
         text = "np.stack(np.broadcast_arrays({1}, {0}), 1).astype(f16)"
         return Form(("f16x2",), ("f32", "f32"), (_relu(q, text),), arithmetic=True)
@@ -245,7 +245,7 @@ def _convert(q: list[str]) -> Form:
         if "rna" not in q:
             raise KeyError
         return Form(("f32",), ("f32",), (_relu(q, "to_tf32({0})"),))
-    result, source = code(q[-2]), code(q[-1])
+    result, source = operand_type(q[-2]), operand_type(q[-1])
     integral = next((m for m in q if m in _INTEGRAL), "")
     x = "flush({0})" if "ftz" in q and source == "f32" else "{0}"
     changed = x if result == source else f"{x}.astype({result})"
@@ -270,13 +270,13 @@ def _convert(q: list[str]) -> Form:
 @rule("add", "sub", "addc", "subc")
 def _add(q: list[str]) -> Form:
     """Sums, also with the carry flag, which is a predicate register `%CC`: add.cc, addc, ..."""
-    kind, reads, writes = code(q[-1]), q[0][3:] == "c", "cc" in q
+    kind, reads, writes = operand_type(q[-1]), q[0][3:] == "c", "cc" in q
     symbol, out = ("+", "carry_out") if q[0][:3] == "add" else ("-", "borrow_out")
     if "sat" in q:
-        text = f"saturated({{0}}.astype(i64) {symbol} {{1}}, {half_of(kind)})"
+        text = f"saturated({{0}}.astype(i64) {symbol} {{1}}, {number_type(kind)})"
         return Form((kind,), (kind, kind), (text,))
     if not reads and not writes:
-        kind = free(q[-1])
+        kind = signless_type(q[-1])
         return Form((kind,), (kind, kind), (f"{{0}} {symbol} {{1}}",))
     kind = "u" + kind[1:]
     carry = "{2}" if reads else "false"
@@ -294,14 +294,14 @@ def _add(q: list[str]) -> Form:
 def _multiply(q: list[str]) -> Form:
     if "cc" in q or "sat" in q:
         raise KeyError
-    kind, text = free(q[-1]), "{0} * {1}"
+    kind, text = signless_type(q[-1]), "{0} * {1}"
     factor = kind
     if "wide" in q:
-        factor = code(q[-1])
+        factor = operand_type(q[-1])
         kind = f"{factor[0]}{int(factor[1:]) * 2}"
         factor = f"{factor}>{kind}"
     elif "hi" in q:
-        kind = factor = code(q[-1])
+        kind = factor = operand_type(q[-1])
         text = "mul_hi({0}, {1})"
     if q[0] == "mul":
         return Form((kind,), (factor, factor), (text,))
@@ -347,7 +347,7 @@ def _compared(q: list[str], kind: str) -> str:
 
 @rule("setp")
 def _set_predicate(q: list[str]) -> Form:
-    kind = free(q[-1]) if q[1] in ("eq", "ne") else code(q[-1])
+    kind = signless_type(q[-1]) if q[1] in ("eq", "ne") else operand_type(q[-1])
     text = _compared(q, kind)
     texts = (f"{text}[:, 0]", f"{text}[:, 1]") if kind in PAIRS else (text, f"~{text}")
     return Form(("pred", "pred"), (kind, kind), texts)
@@ -355,7 +355,7 @@ def _set_predicate(q: list[str]) -> Form:
 
 @rule("set")
 def _set(q: list[str]) -> Form:
-    result, kind = code(q[-2]), code(q[-1])
+    result, kind = operand_type(q[-2]), operand_type(q[-1])
     if is_float(result):
         raise KeyError
     word, bits = ("u16x2", "u16") if kind in PAIRS else ("u" + result[1:],) * 2
@@ -364,7 +364,7 @@ def _set(q: list[str]) -> Form:
 
 @rule("selp")
 def _select(q: list[str]) -> Form:
-    kind = "b" + str(width(code(q[-1])))
+    kind = "b" + str(width(operand_type(q[-1])))
     return Form((kind,), (kind, kind, "pred"), ("where({2}, {0}, {1})",))
 
 
@@ -372,7 +372,7 @@ def _select(q: list[str]) -> Form:
 def _move(q: list[str]) -> Form:
     if q[-1] == "pred":
         return Form(("pred",), ("pred",), ("{0}",))
-    kind = "b" + str(width(code(q[-1])))
+    kind = "b" + str(width(operand_type(q[-1])))
     return Form((kind,), (kind,), ("{0}",), kind="mov")
 
 
@@ -395,9 +395,9 @@ def _count(q: list[str]) -> int:
     return next((int(name[1:]) for name in q if name in ("v2", "v4", "v8")), 1)
 
 
-def _moved(name: str) -> str:
-    """The type of an element that is only moved: with a sign only if that is to be extended."""
-    return ("b" if name[0] == "b" else code(name)[0]) + str(SIZES[name] * 8)
+def _moved_type(name: str) -> str:
+    """The type of an element that is only moved: signed only if the sign is to be extended."""
+    return ("b" if name[0] == "b" else operand_type(name)[0]) + str(SIZES[name] * 8)
 
 
 def _access(q: list[str]) -> dict[str, object]:
@@ -406,13 +406,13 @@ def _access(q: list[str]) -> dict[str, object]:
 
 @rule("ld", "ldu")
 def _load(q: list[str]) -> Form:
-    element = _moved(_type(q))
+    element = _moved_type(_type(q))
     return Form((element,), ("address",), kind="load", details=_access(q))
 
 
 @rule("st")
 def _store(q: list[str]) -> Form:
-    element = _moved(_type(q))
+    element = _moved_type(_type(q))
     details = _access(q)
     return Form((), ("address", element), kind="store", details=details, destinations=0)
 
@@ -422,7 +422,7 @@ def _atomic(q: list[str]) -> Form:
     if "async" in q:
         raise KeyError
     operation = next(name for name in q if name in ATOMICS)
-    kind = code(_type(q))
+    kind = operand_type(_type(q))
     if kind in PAIRS:
         raise KeyError
     if operation in ("exch", "cas", "and", "or", "xor"):
@@ -446,10 +446,10 @@ def _copy(q: list[str]) -> Form:
     if q[1] != "async" or "mbarrier" in q or "bulk" in q:
         raise KeyError
     if q[2] == "commit_group":
-        return _of_machine((), "async_commit(place)", ())
+        return _machine_call((), "async_commit(place)", ())
     if q[2] in ("wait_group", "wait_all"):
         pending = "{0}" if q[2] == "wait_group" else "-1"
-        return _of_machine((), f"async_wait(place, {pending})", ("number",))
+        return _machine_call((), f"async_wait(place, {pending})", ("number",))
     sources = ("address", "address", "number", "u32")
     return Form((), sources, kind="async_copy", destinations=0)
 
@@ -469,7 +469,7 @@ def _convert_address(q: list[str]) -> Form:
 @rule("bra", "brx", "ret", "exit", "trap", "call")
 def _control(q: list[str]) -> Form:
     if q[0] == "trap":
-        return _of_machine((), "trap(place)", ("u64",))
+        return _machine_call((), "trap(place)", ("u64",))
     sources = ("u32", "label") if q[0] == "brx" else ("u64",)
     kind = {"bra": "branch", "brx": "table", "ret": "return"}.get(q[0], q[0])
     return Form((), sources, kind=kind, destinations=0)
@@ -478,9 +478,9 @@ def _control(q: list[str]) -> Form:
 # ---- warps and blocks
 
 
-def _of_machine(results: tuple, call: str, sources: tuple, members: int | None = None) -> Form:
-    """An instruction that is a call of the machine. Those of a warp wait for the threads that the
-    operand at `members` names, or (-1) for all of them."""
+def _machine_call(results: tuple, call: str, sources: tuple, members: int | None = None) -> Form:
+    """An instruction that calls a method of the machine. Those of a warp wait for the threads that
+    the operand at `members` names, or (-1) for all of them."""
     details = {} if members is None else {"members": members}
     kind, count = "machine" if members is None else "warp", min(len(results), 1)
     return Form(results, sources, (f"m.{call}",), kind=kind, details=details, destinations=count)
@@ -489,7 +489,7 @@ def _of_machine(results: tuple, call: str, sources: tuple, members: int | None =
 @rule("bar", "barrier")
 def _barrier(q: list[str]) -> Form:
     if "warp" in q:
-        return _of_machine((), "warp_barrier(place, {0})", ("u32",), 0)
+        return _machine_call((), "warp_barrier(place, {0})", ("u32",), 0)
     if "sync" not in q:
         raise KeyError
     details = {"aligned": q[0] == "bar" or "aligned" in q, "members": 0}
@@ -502,14 +502,14 @@ def _collective(q: list[str]) -> Form:
         raise KeyError
     if q[0] == "shfl":
         call = f'shuffle(place, "{q[2]}", {{0}}, {{1}}, {{2}}, {{3}})'
-        return _of_machine(("b32", "pred"), call, ("b32", "u32", "u32", "u32"), 3)
+        return _machine_call(("b32", "pred"), call, ("b32", "u32", "u32", "u32"), 3)
     result = "u32" if q[2] == "ballot" else "pred"
-    return _of_machine((result,), f'vote(place, "{q[2]}", {{0}}, {{1}})', ("pred", "u32"), 1)
+    return _machine_call((result,), f'vote(place, "{q[2]}", {{0}}, {{1}})', ("pred", "u32"), 1)
 
 
 @rule("activemask")
 def _active(q: list[str]) -> Form:
-    return _of_machine(("u32",), "active(place)", ())
+    return _machine_call(("u32",), "active(place)", ())
 
 
 @rule("mma")
@@ -521,7 +521,7 @@ def _mma(q: list[str]) -> Form:
         raise KeyError
     kind = "f32" if q[6] == "f32" else "u32"
     call = f'mma(place, "{q[7]}", {q[3].rpartition("k")[2]}, {{0}}, {{1}}, {{2}})'
-    return _of_machine((kind,), call, ("u32*", "u32*", f"{kind}*"), -1)
+    return _machine_call((kind,), call, ("u32*", "u32*", f"{kind}*"), -1)
 
 
 _SHAPES = {
@@ -536,4 +536,4 @@ def _load_matrix(q: list[str]) -> Form:
         raise KeyError
     count = next(int(name[1:]) for name in q if name in ("x1", "x2", "x4"))
     call = f"load_matrix(place, {{0}}, {count}, {'trans' in q})"
-    return _of_machine(("u32",), call, ("address",), -1)
+    return _machine_call(("u32",), call, ("address",), -1)

@@ -5,10 +5,10 @@ separates them, they form groups, by the block that each is to execute next. The
 comes first in the text runs next, for its threads alone; groups that arrive at the same block
 become one. That is where a compiler lets them meet again.
 
-Three kinds of threads wait: those at an instruction of a warp that names threads who are not there
-yet, those at a barrier, and those that spin in a loop until another thread writes to memory. The
-last ones are noticed because nothing changes from one iteration to the next: then other groups run
-first. Should a loop hide that (with a counter, say), the group that has not run for longest gets
+Three kinds of threads wait: those at an instruction of a warp that names threads which are not
+there yet, those at a barrier, and those that spin in a loop until another thread writes to memory.
+The latter are noticed because nothing changes from one iteration to the next: then other groups run
+first. In case a loop hides that (with a counter, say), the group that has not run for longest gets
 every 4096th turn.
 """
 
@@ -45,14 +45,14 @@ class ThreadChunk(Warps):
         self.groups = {code.first: (np.arange(self.size), 0)}
         self.waiting: dict[int, np.ndarray] = {}
         self.barriers: dict[int, list[tuple[int, np.ndarray]]] = {}
-        # Registers whose arrays no other register has, so that some of their elements may change.
+        # Registers whose arrays are not shared with others, so that single elements may change.
         self.owned: set[str] = set()
         # Groups that spin, and the states of groups at backward jumps.
         self.spinning: set[int] = set()
         self.states: dict[int, Any] = {}
         self.jumps = 0
         self.executed = self.divergent = self.turns = 0
-        # Counts what a deadlock would not do: threads finish, or get past a barrier.
+        # Counts what does not happen in a deadlock: threads finish, or get past a barrier.
         self.progress = 0
         self.warps = self.blocks_here * self.warps_per_block
 
@@ -61,8 +61,8 @@ class ThreadChunk(Warps):
         return not (self.groups or self.waiting or self.barriers)
 
     def steps(self, turns: int) -> Iterator[tuple[BasicBlock, np.ndarray]]:
-        """Executes blocks; yields each after it has run, with the positions of the threads that
-        have run it."""
+        """Executes up to `turns` blocks; yields each after it has run, with the positions of the
+        threads that have run it."""
         stop = self.turns + turns
         while self.turns < stop and not self.finished:
             if not self.groups:
@@ -112,15 +112,15 @@ class ThreadChunk(Warps):
                     self.owned.add(name)
                 R[name][here] = some[name]
             self.here, self._whole = None, None
-        sides = self._sides(result, place)
-        for following, chosen in sides:
+        successors = self._successors(result, place)
+        for following, chosen in successors:
             self._join(following, here[chosen])
-        following = min(following for following, _ in sides)
+        following = min(following for following, _ in successors)
         if following <= block.number and len(self.groups) > 1:
             self._look_for_spinning(following)
 
-    def _sides(self, result: Any, place: np.ndarray) -> list[tuple[int, Any]]:
-        """The blocks that follow for some threads, and which of these go there."""
+    def _successors(self, result: Any, place: np.ndarray) -> list[tuple[int, Any]]:
+        """The blocks that follow, and which of the threads go to each."""
         if type(result) is int:
             return [(result, slice(None))]
         if type(result) is tuple:
@@ -155,7 +155,7 @@ class ThreadChunk(Warps):
         self.groups[pc] = here, since
 
     def _forget_finished(self) -> None:
-        """All threads that are left are at one block: they are all that there is from now on."""
+        """Drops finished threads, when all others are at one block."""
         self.spinning.clear()
         self.states.clear()
         ((pc, (here, since)),) = self.groups.items()
@@ -166,7 +166,7 @@ class ThreadChunk(Warps):
             self.groups[pc] = np.arange(self.size), since
 
     def _wake(self) -> None:
-        """Some threads have finished: nobody needs to wait for them anymore."""
+        """Threads have finished: nobody needs to wait for them any longer."""
         waiting, self.waiting = self.waiting, {}
         for pc, here in waiting.items():
             self._join(pc, here)
@@ -176,15 +176,15 @@ class ThreadChunk(Warps):
     def _alive(self) -> np.ndarray:
         """For each position, whether the thread is not finished."""
         alive = np.zeros(self.size, bool)
-        for _, here in self._everybody():
+        for _, here in self._unfinished():
             alive[here] = True
         return alive
 
-    def _everybody(self) -> list[tuple[int, np.ndarray]]:
+    def _unfinished(self) -> list[tuple[int, np.ndarray]]:
         """All threads that are not finished, by the blocks that they are to execute."""
-        found = [(pc, here) for pc, (here, _) in self.groups.items()]
-        found += self.waiting.items()
-        return found + [entry for entries in self.barriers.values() for entry in entries]
+        groups = [(pc, here) for pc, (here, _) in self.groups.items()]
+        groups += self.waiting.items()
+        return groups + [entry for entries in self.barriers.values() for entry in entries]
 
     def _look_for_spinning(self, pc: int) -> None:
         """After a backward jump: has anything changed since an earlier one?"""
@@ -201,7 +201,7 @@ class ThreadChunk(Warps):
     # ---- waiting for the threads of a warp
 
     def _ready(self, pc: int, here: np.ndarray, members: int | str) -> np.ndarray:
-        """Those threads, of the ones at an instruction of a warp, whose partners are all there."""
+        """Of the threads at an instruction of a warp, those whose partners are all there."""
         if pc in self.waiting:
             here = np.sort(np.concatenate((here, self.waiting.pop(pc))))
         place = self.R["place"]
@@ -305,7 +305,7 @@ class ThreadChunk(Warps):
     # ---- nothing goes on
 
     def _stuck(self) -> None:
-        """All threads wait: says for whom."""
+        """Raises a `Fault`, as all threads wait for each other."""
         kind: Any = Deadlock
         texts: list[str] = []
         slot, line = 0, None
@@ -327,12 +327,12 @@ class ThreadChunk(Warps):
 
     def where_threads_are(self) -> str:
         """For messages: the lines at which threads are."""
-        places = sorted(self._everybody(), key=lambda where: where[0])[:8]
+        places = sorted(self._unfinished(), key=lambda where: where[0])[:8]
         return "; ".join(self._describe_waiting(pc, here) for pc, here in places)
 
     def state(self) -> Any:
         """All that determines what threads do, to see later whether anything has changed."""
-        where = sorted((pc, here.tobytes()) for pc, here in self._everybody())
+        where = sorted((pc, here.tobytes()) for pc, here in self._unfinished())
         return where, {name: value.tobytes() for name, value in self.R.items()}
 
     # ---- jumps that threads compute
@@ -343,10 +343,10 @@ class ThreadChunk(Warps):
         if (k := first(outside)) is not None:
             message = f"the index {int(index[k])} of a jump is beyond its {len(targets)} targets"
             raise Fault(InvalidTarget, message, k)
-        return self.go_back(np.array(targets, i64)[index])
+        return self.go_to_blocks(np.array(targets, i64)[index])
 
-    def go_back(self, target: np.ndarray) -> Any:
-        """To blocks that threads know by number: where a function returns to."""
+    def go_to_blocks(self, target: np.ndarray) -> Any:
+        """Continues at blocks given by number, such as those to which functions return."""
         if len(target) == 1 or not np.count_nonzero(target != target[0]):
             return int(target[0])
         return target

@@ -21,8 +21,8 @@ POISON = 0xCB
 _QUARANTINE = 1 << 26
 
 _BASE = 4096
-# An address below this is that of an element of nothing, also where memory begins not far above, as
-# that of some interpreters does.
+# An address below this comes from a null pointer, even if memory begins not far above it, as in
+# some interpreters.
 _NULL = 1 << 16
 
 
@@ -40,8 +40,8 @@ class _Everything:
 class Flat:
     """Memory as elements of a type, or rows of them: gathers and scatters by index.
 
-    A class of its own, because whoever printed the array itself would read from addresses where
-    there is nothing.
+    It does not show the array itself: printing that would read from addresses where there is
+    nothing.
     """
 
     __slots__ = ("_array",)
@@ -64,7 +64,7 @@ class Flat:
         self._array[unique] = elements
 
     def part(self, start: int, end: int) -> np.ndarray:
-        """Elements that exist, as an array that shares their memory."""
+        """Existing elements, as an array that shares their memory."""
         return self._array[start:end]
 
 
@@ -76,11 +76,11 @@ _SHIFTS = {1 << k: np.array([k], np.uint64) for k in range(7)}
 
 def flat(dtype: Any, count: int = 1) -> Flat:
     """The process's memory as elements of a type, or as rows of `count` elements."""
-    found = _flat.get((dtype, count))
-    if found is None:
+    view = _flat.get((dtype, count))
+    if view is None:
         array = _bytes.part(0, (1 << 47) - 2 * _BASE).view(dtype)
-        found = _flat[dtype, count] = Flat(array if count == 1 else array.reshape(-1, count))
-    return found
+        view = _flat[dtype, count] = Flat(array if count == 1 else array.reshape(-1, count))
+    return view
 
 
 def flat_index(address: np.ndarray, width: int) -> np.ndarray:
@@ -88,15 +88,15 @@ def flat_index(address: np.ndarray, width: int) -> np.ndarray:
     return ((address + _MINUS_BASE) >> _SHIFTS[width]).view(np.int64)
 
 
-def aligned(nbytes: int, value: int) -> np.ndarray:
-    """New bytes at a multiple of `ALIGNMENT`, and some more that nobody uses."""
+def new_bytes(nbytes: int, value: int) -> np.ndarray:
+    """New bytes that begin at a multiple of `ALIGNMENT`, and some unused ones behind them."""
     owner = np.full(nbytes + 2 * ALIGNMENT, value, np.uint8)
     return owner[-owner.ctypes.data % ALIGNMENT :]
 
 
-# Atomic operations on many addresses at once are made as if one thread came after the other. The
-# order is that of the threads. It matters for floating-point sums and for the old values that
-# threads see; on a device, it is any.
+# Atomic operations on many addresses at once are done as if by one thread after the other. The
+# order, that of the threads, matters for floating-point sums and for the old values that threads
+# see; on a device, it can be any.
 
 _UFUNCS: dict[str, Any] = {
     "add": np.add,
@@ -214,7 +214,7 @@ class Memory:
         self._starts: list[int] = []
         self._regions: dict[int, AddressRange] = {}
         self._released: deque[AddressRange] = deque()
-        self._kept = 0
+        self._quarantined = 0
         self._last = (0, 0)
         self._table: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -227,7 +227,7 @@ class Memory:
             raise errors.MemoryLimitExceeded(
                 f"out of memory: {nbytes} bytes asked for, {self.used} of {self.limit} in use"
             )
-        owner = aligned(nbytes, POISON)
+        owner = new_bytes(nbytes, POISON)
         start = owner.ctypes.data
         self._insert(AddressRange(start, start + nbytes, name, owner, True))
         self.used += nbytes
@@ -257,10 +257,10 @@ class Memory:
         size = region.end - region.start
         self.used -= size
         self._released.append(region)
-        self._kept += size
-        while self._kept > _QUARANTINE:
+        self._quarantined += size
+        while self._quarantined > _QUARANTINE:
             oldest = self._released.popleft()
-            self._kept -= oldest.end - oldest.start
+            self._quarantined -= oldest.end - oldest.start
 
     def view(self, address: int, nbytes: int) -> np.ndarray:
         """Bytes of an allocation, as an array of uint8 that shares its memory."""
@@ -302,7 +302,7 @@ class Memory:
         self._check_each(address, width, access)
 
     def _check_each(self, address: np.ndarray, width: int, access: str) -> None:
-        """The same where the addresses are not all in one region."""
+        """Checks addresses that are not all in one region; see `check`."""
         if self._table is None:
             ends = [self._regions[start].end for start in self._starts]
             self._table = np.array([0, *self._starts], np.uint64), np.array([0, *ends], np.uint64)

@@ -18,7 +18,7 @@ from .access import Shape
 from .errors import EmulatorError, Fault, LaunchError, coordinates
 from .forms import width
 from .machine import ThreadChunk
-from .memory import Memory, aligned
+from .memory import Memory, new_bytes
 from .parse import SIZES, Instruction, PtxFunction, PtxProgram, parse
 from .ptx_operands import SCOPE, MemoryLayout, offsets
 from .translate import BasicBlock, FunctionWriter
@@ -26,8 +26,8 @@ from .translate import BasicBlock, FunctionWriter
 # Threads that are executed at once: enough to make NumPy's overhead small, few enough for registers
 # to stay in the cache.
 CHUNK = 1 << 15
-# Blocks executed for a chunk of threads before another chunk gets its turn, and after how many of
-# these turns without any progress the threads are taken to wait forever.
+# Basic blocks executed for a chunk of threads before another chunk gets its turn, and the number of
+# these turns without any progress after which the threads are taken to wait forever.
 TURNS = 1 << 12
 PATIENCE = 1 << 12
 
@@ -35,7 +35,7 @@ Size = int | tuple[int, ...]
 
 
 class PythonCode:
-    """An entry point as Python: the functions it consists of, their blocks, and the source."""
+    """An entry point as Python: the functions that it consists of, their blocks, and the source."""
 
     def __init__(self, program: PtxProgram, name: str, single: bool = False):
         self.name, self.layout = name, MemoryLayout()
@@ -94,15 +94,15 @@ class PythonCode:
     @cached_property
     def initial(self) -> dict[str, np.ndarray]:
         """The registers between blocks, before anything has been executed."""
-        found: dict[str, np.ndarray] = {}
+        registers: dict[str, np.ndarray] = {}
         crossing = {name for block in self.blocks for name in (*block.reads, *block.writes)}
         for writer in self.writers.values():
             for name, home in writer.names.home.items():
                 if writer.key(name) in crossing:
                     dtype: Any = bool if home == "pred" else f"{home[0]}{int(home[1:]) // 8}"
-                    found[writer.key(name)] = np.zeros(1, dtype)
-            found[writer.key("back")] = np.zeros(1, np.int64)
-        return found
+                    registers[writer.key(name)] = np.zeros(1, dtype)
+            registers[writer.key("back")] = np.zeros(1, np.int64)
+        return registers
 
 
 def translated(program: PtxProgram, name: str, single: bool = False) -> PythonCode:
@@ -173,7 +173,7 @@ class EmulatedLaunch:
         self.report = LaunchReport()
         self._validate(parameters)
         size = -(-max(len(parameters), 1) // 16) * 16
-        self.parameters = aligned(size, 0)[:size]
+        self.parameters = new_bytes(size, 0)[:size]
         self.parameters[: len(parameters)] = np.frombuffer(parameters, np.uint8)
 
     def _validate(self, parameters: bytes) -> None:
@@ -215,9 +215,9 @@ class EmulatedLaunch:
 
     def run(self) -> None:
         with self._readable_parameters():
-            self._share([m for m in self.machines() if not self._turn(m)])
+            self._take_turns([m for m in self.machines() if not self._turn(m)])
 
-    def _share(self, waiting: list[ThreadChunk]) -> None:
+    def _take_turns(self, waiting: list[ThreadChunk]) -> None:
         """Lets chunks that are not finished take turns: one may wait for another."""
         idle = 0
         states: list[Any] = []
@@ -228,8 +228,8 @@ class EmulatedLaunch:
             if (self.memory.writes, sum(m.progress for m in waiting), len(waiting)) != writes:
                 idle, states, at = 0, [], 1
                 continue
-            # Nothing was written, nobody got any further: threads only spin. If their state comes
-            # again, it will do so forever (R. P. Brent's way to find cycles).
+            # Nothing was written, and no thread got any further: they only spin. If their state
+            # recurs, it will do so forever (R. P. Brent's algorithm finds cycles).
             idle += 1
             now = [m.state() for m in waiting]
             if now == states or idle > PATIENCE:
@@ -291,7 +291,7 @@ class EmulatedLaunch:
 
     @contextmanager
     def _located(self, machine: ThreadChunk) -> Iterator[None]:
-        """Faults become exceptions with everything that is known about where they happened."""
+        """Turns faults into exceptions with everything that is known about their place."""
         try:
             yield
         except Fault as fault:
@@ -334,7 +334,7 @@ class EmulatedLaunch:
     def _values(
         self, block: str, local: dict[str, Any], lane: int, instruction: Instruction | None
     ) -> dict[str, str]:
-        """Registers of a thread at a fault: those of the instruction first, then the latest."""
+        """The registers of a thread at a fault: first those of the instruction, then the latest."""
         number = int(block.rpartition("_")[2])
         shown = self.code.writers[self.code.blocks[number].function].names.shown
         words = set(re.findall(r"[%\w$]+", instruction.text)) if instruction else set()
@@ -370,7 +370,7 @@ class Entry:
 
     @cached_property
     def code(self) -> PythonCode:
-        """The translation; made when it is first needed. Raises errors of the text."""
+        """The translation, created on first use. Raises errors of the text."""
         return translated(self.program, self.name)
 
     @property

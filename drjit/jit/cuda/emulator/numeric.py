@@ -1,9 +1,9 @@
 """Arithmetic and conversions as PTX defines them, on NumPy arrays. Generated code calls these
 functions by their names.
 
-Results of basic operations are rounded once and exact to the bit. The `.approx` instructions are
-not specified to the bit; here they are the float64 function, rounded: at least as accurate as the
-hardware, whose last bits differ.
+Results of basic operations are rounded once, and have the same bits as on hardware. The bits of
+`.approx` instructions are not specified; here, they are the rounded float64 function: at least as
+accurate as on hardware, whose last bits differ.
 
 NaN: NVIDIA's hardware returns one NaN (0x7fffffff; 0x7fff for 16 bits) from arithmetic on 32 and
 16 bits, whatever its operands (CUDA C++ Programming Guide, "Floating-point standard"). NumPy keeps

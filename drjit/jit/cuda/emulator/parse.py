@@ -14,7 +14,7 @@ from typing import Any
 
 from .errors import PTXSyntaxError
 
-# The size of a value of a type in bytes; that of a predicate in memory does not exist.
+# The size of a value of a type in bytes; predicates do not exist in memory.
 SIZES = {
     "pred": 0, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2,
     "b32": 4, "u32": 4, "s32": 4, "f32": 4, "f16x2": 4, "tf32": 4,
@@ -49,7 +49,7 @@ class Instruction:
 
 @dataclass(slots=True)
 class PtxFunction:
-    """An entry point or a device function; `code` is None where only its head is known."""
+    """An entry point or a device function; `code` is None if it is only declared."""
 
     name: str
     is_entry: bool
@@ -73,7 +73,7 @@ class PtxProgram:
 
     functions: dict[str, PtxFunction]
     variables: dict[str, PtxVariable]
-    # What entry points have been translated to: kept with the text.
+    # The translations of entry points, kept with the text.
     translations: dict[tuple[str, bool], Any] = field(default_factory=dict)
 
 
@@ -167,8 +167,8 @@ def parse(text: str) -> PtxProgram:
             function = _head(m, line(m.start("name")))
             if m["end"] == "{":
                 position = _body(function, text, position, line)
-            known = program.functions.get(function.name)
-            if known is None or known.code is None:
+            previous = program.functions.get(function.name)
+            if previous is None or previous.code is None:
                 program.functions[function.name] = function
         elif m["variable"] and (declared := variable(m["variable"])):
             previous = program.variables.get(declared.name)
@@ -210,7 +210,7 @@ def _body(function: PtxFunction, text: str, position: int, line: LineNumber) -> 
     count = 0
 
     def unique(name: str) -> str:
-        """The name for what is declared in the innermost scope."""
+        """The unique name for something that the innermost scope declares."""
         nonlocal count
         if len(scopes) == 1:
             return name

@@ -1,5 +1,5 @@
-"""Operands of instructions: registers, constants, addresses, in which form registers are kept, and
-where variables are in memory.
+"""Operands of instructions: registers, constants, addresses; the types in which registers are kept;
+and where variables are in memory.
 
 A register holds bits, but NumPy's arrays have types. Each register gets a home, the type in which
 its instructions use it most often, so that most of them need no `view`.
@@ -22,8 +22,8 @@ SCOPE = {name: x for name, x in vars(numeric).items() if not name.startswith("_"
 """The names in generated code: functions of `numeric`, and types."""
 SCOPE["false"] = np.zeros(1, bool)
 
-# Names of registers that would hide something: those above, the parameters of a block, constants
-# such as `u32_7`, and where a function returns to.
+# Registers must not have these names: those above, the parameters of a block's function, constants
+# such as `u32_7`, and the registers for return addresses.
 _RESERVED = set(keyword.kwlist) | set(SCOPE) | {"R", "m", "place", "back", "caller", "print"}
 _PATTERN = re.compile(r"(?:[uif]\d+|pred)_|_|\d")
 
@@ -50,7 +50,7 @@ SPECIAL = {
     "%laneid",
 }
 
-# For types of operands: as what they count, and their size.
+# For types of operands: the type for which they vote (see `Symbols.vote`), and its size.
 _VOTES = {f"{kind}{size}": (f"{kind}{size}", size) for kind in "iuf" for size in (16, 32, 64)}
 _VOTES |= {pair: (word, int(word[1:])) for pair, (_, word) in PAIRS.items()}
 _VOTES |= {f"{kind}>{wide}": _VOTES[kind] for kind, wide in (
@@ -83,10 +83,10 @@ class Symbols:
 
     def operand(self, text: str) -> PtxOperand:
         """An operand, from its text. Raises `PTXSyntaxError` for an unknown name."""
-        found = self.cache.get(text)
-        if found is None:
-            found = self.cache[text] = self._operand(text)
-        return found
+        operand = self.cache.get(text)
+        if operand is None:
+            operand = self.cache[text] = self._operand(text)
+        return operand
 
     def _operand(self, text: str) -> PtxOperand:
         first = text[0]
@@ -104,8 +104,8 @@ class Symbols:
             return PtxOperand("pair", parts=tuple(self.operand(p.strip()) for p in text.split("|")))
         if first.isdigit() or first == "-":
             return _number(text)
-        if found := self.register(text):
-            return found
+        if register := self.register(text):
+            return register
         name, _, offset = text.partition("+")
         return PtxOperand("symbol", name.strip(), integer(offset.strip()) if offset else 0)
 
@@ -118,7 +118,7 @@ class Symbols:
         return PtxOperand("address", value=value, parts=(self.operand(m[1]),))
 
     def register(self, text: str) -> PtxOperand | None:
-        """A register that is declared, or special; None for another name."""
+        """A declared or special register; None for other names."""
         kind = self.function.registers.get(text)
         if kind is None:
             m = _NUMBERED.match(text)
@@ -145,15 +145,14 @@ class Symbols:
         return PtxOperand("reg", name)
 
     def _unused(self, text: str) -> str:
-        """A Python name for a register that no other one has."""
+        """A Python name for a register that no other register has."""
         name = python_name(text)
         while name in self.widths:
             name += "_"
         return name
 
     def vote(self, operand: PtxOperand, kind: str, weight: int) -> None:
-        """Notes that an operand is used as a type; uses as words of a kind that is not simple
-        count as unsigned ones."""
+        """Notes that an operand is used as a type; words of pairs count as unsigned integers."""
         size = _VOTES.get(kind)
         if size is None:
             return
@@ -163,7 +162,7 @@ class Symbols:
                 votes[size[0]] = votes.get(size[0], 0) + weight
 
     def settle(self) -> None:
-        """Decides where registers live."""
+        """Decides about the home of each register: its most frequent type."""
         for name, votes in self.votes.items():
             bits = self.widths[name]
             if bits == 1:
@@ -235,7 +234,7 @@ def convert_float(operand: PtxOperand, kind: str) -> int:
 
 @dataclass(slots=True)
 class MemoryLayout:
-    """What an entry point needs beside code: offsets in shared and local memory."""
+    """Where an entry point's variables are: offsets in shared and local memory."""
 
     shared: dict[str, int] = field(default_factory=dict)
     shared_bytes: int = 0
@@ -245,7 +244,7 @@ class MemoryLayout:
 
     def add_local(self, name: str, variable: PtxVariable) -> None:
         """Gives a local variable of a function its offset, under a name."""
-        self.local[name] = at = aligned(self.local_bytes, variable.alignment)
+        self.local[name] = at = round_up(self.local_bytes, variable.alignment)
         self.local_bytes = at + variable.nbytes
 
     def add_shared(self, variable: PtxVariable) -> None:
@@ -255,13 +254,13 @@ class MemoryLayout:
         if variable.external and not variable.nbytes:
             self.shared[variable.name] = -variable.alignment
             return
-        self.shared[variable.name] = at = aligned(self.shared_bytes, variable.alignment)
+        self.shared[variable.name] = at = round_up(self.shared_bytes, variable.alignment)
         self.shared_bytes = at + variable.nbytes
 
     def finish(self) -> None:
-        """Dynamic shared memory begins after all of the static one."""
+        """Places dynamic shared memory behind all static variables."""
         dynamic = [-offset for offset in self.shared.values() if offset < 0]
-        self.shared_bytes = aligned(self.shared_bytes, max([16, *dynamic]) if dynamic else 1)
+        self.shared_bytes = round_up(self.shared_bytes, max([16, *dynamic]) if dynamic else 1)
         for name, offset in self.shared.items():
             if offset < 0:
                 self.shared[name] = self.shared_bytes
@@ -270,13 +269,13 @@ class MemoryLayout:
 def offsets(variables: Iterable[PtxVariable]) -> tuple[dict[str, int], int]:
     """Offsets of parameters of an entry point by name, and the number of bytes of all."""
     at = 0
-    found: dict[str, int] = {}
+    by_name: dict[str, int] = {}
     for variable in variables:
-        found[variable.name] = at = aligned(at, variable.alignment)
+        by_name[variable.name] = at = round_up(at, variable.alignment)
         at += variable.nbytes
-    return found, at
+    return by_name, at
 
 
-def aligned(at: int, alignment: int) -> int:
+def round_up(at: int, alignment: int) -> int:
     """The next multiple of an alignment."""
     return -(-at // alignment) * alignment

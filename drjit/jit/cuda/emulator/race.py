@@ -3,8 +3,8 @@
 Two accesses to the same word race if they are by different threads, one of them writes, and no
 barrier lies between: one of the whole block, or `bar.warp.sync` for threads of one warp. Barriers
 are counted, per block and per warp; each word remembers who wrote and who read it last, and at
-which counts. (Barriers for a part of a block count as for all of it: what they order wrongly is not
-found.)
+which counts. (Barriers for a part of a block count for all of it: races that such a barrier does
+not prevent are not found.)
 """
 
 from collections.abc import Callable
@@ -32,7 +32,8 @@ class RaceDetector:
         # Of the last write and read: place of the thread, counts of barriers, line of the code.
         self.writes = {name: np.full(words, -1, i64) for name in ("place", "block", "warp", "line")}
         self.reads = {name: np.full(words, -1, i64) for name in ("place", "block", "warp", "line")}
-        # Since the barrier, another thread of the last reader's warp has read, or one of another.
+        # Whether, since the barrier, another thread of the last reader's warp has read the word, or
+        # one of another warp.
         self.mates, self.others = np.zeros(words, bool), np.zeros(words, bool)
         self.strong = np.zeros(words, bool)  # the last write was atomic, or volatile
         self.weak = np.zeros(words, bool)  # a read since was neither
@@ -67,7 +68,7 @@ class RaceDetector:
                 racing &= self.weak[words]
             if np.count_nonzero(racing):
                 self._report(last, "reads", racing, words, lanes, writes)
-            self._together(words, place, lanes, value, strong)
+            self._check_same_instruction(words, place, lanes, value, strong)
             self.strong[words] = strong
             last = self.writes
         else:
@@ -87,7 +88,7 @@ class RaceDetector:
         self, words: np.ndarray, place: np.ndarray, blocks: np.ndarray, warps: np.ndarray,
         strong: bool,
     ) -> None:  # fmt: skip
-        """What is known of earlier readers, when others become the last ones."""
+        """Updates what is known of earlier readers, when others become the last ones."""
         last = self.reads
         recent = last["block"][words] == blocks
         last_place = last["place"][words]
@@ -108,11 +109,11 @@ class RaceDetector:
         other_warp = (who >> 5) != (place >> 5)
         return recent & (who != place) & (other_warp | (last["warp"][words] == warps))
 
-    def _together(
+    def _check_same_instruction(
         self, words: np.ndarray, place: np.ndarray, lanes: np.ndarray, value: np.ndarray | None,
         strong: bool,
     ) -> None:  # fmt: skip
-        """Several threads write different values to one word with the same instruction."""
+        """Raises a `Fault` if threads write different values to a word with one instruction."""
         if strong or value is None or len(place) == 1:
             return
         self.writes["place"][words] = place
@@ -152,8 +153,8 @@ class RaceDetector:
 def bank_conflicts(words: np.ndarray) -> int:
     """How many times the hardware must repeat an access.
 
-    `words` has a row per request of the hardware: 32 numbers of 4-byte words. The 32 banks serve
-    one word each at a time; lanes that want the same word share it.
+    `words` has a row per request of the hardware: the numbers of 32 words of 4 bytes. The 32 banks
+    serve one word each at a time; lanes that access the same word share it.
     """
     relative = words - words[:, :1]
     if not np.count_nonzero(relative != np.arange(words.shape[1])):

@@ -75,7 +75,7 @@ class FunctionWriter:
         self.targets: dict[str, int] = {}
         self.noncanonical: set[str] = set()
         self.calls: list[str] = []
-        # Names in local memory of what functions are given and return, by the names in calls.
+        # Names in local memory of functions' parameters and results, by the names in calls.
         self.slots: dict[str, str] = {}
         self.parameter_offsets = ptx_operands.offsets(function.parameters)[0] if is_entry else {}
         self.read_somewhere: set[str] = set()
@@ -88,7 +88,7 @@ class FunctionWriter:
     # ---- first pass: what is there
 
     def analyse(self) -> None:
-        """Looks up operands, and finds basic blocks and homes of registers."""
+        """Looks up operands, and finds the basic blocks and the homes of registers."""
         code, labels = self._expand()
         for variable in self.function.variables.values():
             if variable.space == "local":
@@ -171,7 +171,7 @@ class FunctionWriter:
         return defines
 
     def _used(self, f: Form, sources: list[PtxOperand]) -> list[str]:
-        """Registers that an instruction reads; shared variables it names get their place."""
+        """Registers that an instruction reads; shared variables that it names get their place."""
         uses: list[str] = []
         last = len(f.sources) - 1
         for k, operand in enumerate(sources):
@@ -242,26 +242,26 @@ class FunctionWriter:
         defined: list[set[str]] = []
         for block in self.blocks:
             first: dict[str, None] = {}
-            known: set[str] = set()
+            written: set[str] = set()
             for statement in self.statements[block.first : block.end]:
                 for name in statement.uses:
-                    if name not in known:
+                    if name not in written:
                         first[name] = None
-                known.update(statement.defines)
+                written.update(statement.defines)
             exposed.append(list(first))
-            defined.append(known)
+            defined.append(written)
         shared = {name for names in exposed for name in names}
         if self.keep_all:
             shared |= {name for names in defined for name in names if name in self.names.widths}
-        for block, reads, known in zip(self.blocks, exposed, defined, strict=True):
-            crossing = sorted(shared & known) + sorted(n for n in known if n.startswith("@"))
+        for block, reads, written in zip(self.blocks, exposed, defined, strict=True):
+            crossing = sorted(shared & written) + sorted(n for n in written if n.startswith("@"))
             self._write_block(block, reads, crossing)
 
     keep_all = False
 
     def key(self, name: str) -> str:
-        """Where a register is between blocks. Special registers are the same in all functions; the
-        register of another one is named with an @."""
+        """The key of a register in `R`. Special registers are the same in all functions; a name
+        with an @ is that of another function's register."""
         if name[0] == "@":
             return name[1:]
         return name if name in self.names.special or name == "place" else self.prefix + name
@@ -303,7 +303,7 @@ class FunctionWriter:
         return self.end
 
     def skip(self, number: int) -> int:
-        """The end instead of a block of an entry point that does nothing but end."""
+        """The number of a block; that of the end if the block does nothing but end the kernel."""
         block = next((b for b in self.blocks if b.number == number), None)
         if block is None or not self.is_entry or block.end - block.first != 1 or self.keep_all:
             return number
@@ -312,7 +312,7 @@ class FunctionWriter:
         return self.end if done else number
 
     def finish(self, text: str) -> None:
-        """The end of a block: registers are put back, and it says what follows."""
+        """Writes the end of a block, which puts back registers and says what follows."""
         self.current = None
         for line in self.stores:
             self.put(line)
@@ -320,14 +320,14 @@ class FunctionWriter:
         self.put(text)
 
     def put(self, text: str, indent: str = "    ") -> None:
-        """A line of the current block."""
+        """Writes a line of the current block."""
         self.lines.append(indent + text)
         self.origins.append(self.current.instruction if self.current else None)
 
     # ---- operands
 
     def expression(self, statement: DecodedInstruction) -> None:
-        """An instruction whose form is one expression per result."""
+        """Writes an instruction whose form is one expression per result."""
         f = statement.form
         elements = [e for operand in statement.destinations for e in flatten(operand)]
         native = self.native(f, statement, elements)

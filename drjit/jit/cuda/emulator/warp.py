@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .access import Accesses, Among, spread
+from .access import Accesses, AmongLanes, spread
 from .errors import DivergentCollective, Fault, first
 from .numeric import canonical
 
@@ -221,7 +221,7 @@ class Warps(Accesses):
         n = self._require_warps(place)
         used = np.flatnonzero((place & 31) < 8 * count)
         addresses = base if len(base) == 1 else base[used]
-        with Among(used):
+        with AmongLanes(used):
             at = self.inside("shared", place[used], addresses, offset, 16, "read")
         return np.broadcast_to(at, (len(used),)).reshape(n, count, 8)
 
@@ -250,7 +250,7 @@ class Warps(Accesses):
             return
         line = self.line()
         for k in range(2):
-            self.note(place, element[:, :, k].reshape(-1), 2, False, False, None, line)
+            self.check_races(place, element[:, :, k].reshape(-1), 2, False, False, None, line)
         self.count_conflicts((at[:, :, None] // 4 + np.arange(4)).reshape(-1, 32), line)
 
 

@@ -100,7 +100,7 @@ class Compiler:
             manager, builder = self._vectorizing_passes()
         else:
             manager, builder = self.passes(uncombined, in_memory, plain)
-        with locks.native():
+        with locks.native_call():
             _unlocked("LLVMPY_RunNewModulePassManager")(manager, module, builder)
         return module
 
@@ -136,7 +136,7 @@ def _parsed(ir: str) -> Any:
     context = binding.create_context()
     with binding.ffi.OutputString() as message:
         parse, text = _unlocked("LLVMPY_ParseAssembly"), ir.encode()
-        with locks.native():
+        with locks.native_call():
             parsed = parse(context, text, message)
         module = binding.ModuleRef(parsed, context)
         if message:
@@ -155,7 +155,7 @@ def emitted(machine: Any, module: Any, is_object: bool) -> bytes:
     lib = binding.ffi.lib
     with binding.ffi.OutputString() as message:
         emit = _unlocked("LLVMPY_TargetMachineEmitToMemory")
-        with locks.native():
+        with locks.native_call():
             memory = emit(machine, module, int(is_object), message)
         if not memory:
             raise RuntimeError(f"LLVM generates no code: {message}")
