@@ -33,7 +33,7 @@ def push_region(s: objects.Scan, node: objects.Node) -> Word:
     """Adds what a loop or branch has besides its operands: two numbers, of which the first one is
     that of its variables, and for a branch one for each body; and how deep it is. Gives 0 if a body
     belongs to other calls as well."""
-    region: objects.OpenRegion = node.data
+    region: objects.BlockData = node.data
     if region.shared != s.none:
         return 0
     counts = region.counts + objects.ITEMS
@@ -56,7 +56,7 @@ def push_region(s: objects.Scan, node: objects.Node) -> Word:
     return 1
 
 
-def is_complete(s: objects.Scan, loop: objects.OpenRegion) -> Word:
+def is_complete(s: objects.Scan, loop: objects.BlockData) -> Word:
     """Whether nothing else is left to compute of an outermost loop, which would run again for
     it."""
     for k in range(word(loop.values + objects.SIZE)):

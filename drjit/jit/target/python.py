@@ -15,7 +15,7 @@ from typing import Any
 
 from ..ir.dtype import DType
 from ..ir.folding import normalize
-from ..ir.op import REDUCTIONS, identity
+from ..ir.op import REDUCTIONS, starting_value
 from . import number
 from .number import Number
 
@@ -161,7 +161,9 @@ def _reduced(name: str, dtype: DType, values: list) -> Any:
             total = max(values, key=lambda v: math.copysign(1.0, v)) * 0.0
         return normalize(dtype, normalize(wide, total))
     if name in ("min", "max"):
-        return REDUCTIONS[name].python([identity(name, dtype), *values])  # a NaN is passed over
+        return REDUCTIONS[name].python(
+            [starting_value(name, dtype), *values]
+        )  # a NaN is passed over
     function = REDUCTIONS[name].python
     return normalize(dtype, fold(lambda a, b: normalize(wide, function(a, b)), values))
 

@@ -230,7 +230,7 @@ class _Builder:
                 numbers[n.id] = self._result(n)
             else:
                 args = () if o.block else tuple([numbers[d.id] for d in n.deps])
-                data, param = (n.data, 0) if o.plain else self._data(n)
+                data, param = (n.data, 0) if o.elementwise else self._data(n)
                 rounds = home[n].rounds if n in home else 1
                 numbers[n.id] = len(instrs)
                 instrs.append(make((o, n.dtype, args, data, param, labels.get(n, ""), rounds)))

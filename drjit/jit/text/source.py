@@ -167,7 +167,7 @@ class _SourceWriter:
                 self.loop(i.data, depth)
             elif type(i.data) is Branch:
                 self.branch(i.data, depth)
-            elif not i.op.plain:
+            elif not i.op.elementwise:
                 self.statement(number, indent)
             elif number not in done:
                 name = self.fresh()

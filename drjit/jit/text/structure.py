@@ -55,7 +55,9 @@ def forget() -> None:
 _WORD = (1 << 64) - 1
 
 # What identifies a node besides its operation and its operands.
-PLAIN, IS_LITERAL, IS_BUFFER, TYPE_AND_DATA, IS_STATE, CHECK, TYPE_ONLY, NOTHING, BODIES = range(9)
+ELEMENTWISE, IS_LITERAL, IS_BUFFER, TYPE_AND_DATA, IS_STATE, CHECK, TYPE_ONLY, NOTHING, BODIES = (
+    range(9)
+)
 _OF_REGIONS, WITH_DATA = (IS_STATE, BODIES), (TYPE_AND_DATA, IS_STATE)
 _TYPED = (*WITH_DATA, TYPE_ONLY)
 
@@ -68,7 +70,9 @@ _KINDS = {
 # Operations by their number, with what identifies their nodes (`ProgramGraph.key` adds more to
 # effects), whether they may wait, and which operands they read as memory.
 for _number, _op in enumerate(op.TABLE.values()):
-    _kind = PLAIN if _op.plain else NOTHING if _op.effect else BODIES if _op.block else None
+    _kind = (
+        ELEMENTWISE if _op.elementwise else NOTHING if _op.effect else BODIES if _op.block else None
+    )
     _kind = _KINDS.get(_op, TYPE_AND_DATA) if _kind is None else _kind
     _op.code = _number | _kind << 8 | _op.waits << 12
     if _op.reads:
@@ -169,7 +173,7 @@ class ProgramGraph:
             o = n.op
             word = 2 * (o.code & 255)
             deps = n.deps
-            if o.plain:
+            if o.elementwise:
                 order += deps
                 if len(deps) != 1:
                     words.append(word)
@@ -288,7 +292,7 @@ def number(nodes: list[Node], parameters: Sequence[int]) -> None:
     for n in nodes:
         o = n.op
         deps = [d.id for d in n.deps]
-        if o.plain:
+        if o.elementwise:
             n.id = interned[o, n.dtype, n.data, *deps]
         elif o is LITERAL:
             n.id = interned[o, n.dtype, next(literals)]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.dtype import BY_CODE
-from ..numpy.elementwise import passed_over
+from ..numpy.elementwise import ignored_number
 from ..simd.atomic import atomic_update, plain_update, updated
 from ..simd.conversion import convert, first_element
 from ..simd.feature_loop import load_row, row_address
@@ -147,7 +147,7 @@ def room(t: Any, op: str, code: str, k: int, a: int, n: int) -> tuple[str, str]:
 def _start(op: str, acc: str) -> str:
     """Returns a value that the reduction ignores, as a constant of integer type."""
     kind = np.dtype(BY_CODE[acc].numpy)
-    bits = np.array([passed_over(op, kind)], kind).view(f"u{kind.itemsize}")[0]
+    bits = np.array([ignored_number(op, kind)], kind).view(f"u{kind.itemsize}")[0]
     return constant(f"u{8 * kind.itemsize}", int(bits))
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import OPERATIONS, Type, Value, identity
+from ...ir import op as ops
+from ...ir.dtype import types_by_numpy
+from .elementwise import OPERATIONS, Type, Value, neutral_number
 from .memory import LaneRange
 
 # Number of elements that a block reduction gathers at a time.
@@ -24,7 +26,7 @@ def reduce(t: Type, op: str, partial: Any, buffer: Any, i: LaneRange, x: Value) 
     """Combines the values of all lanes into element 0 of the buffer."""
     dtype = t.accumulator
     x = _of_lanes(t, i, x)
-    buffer[0] = OPERATIONS[op].reduce(x, dtype=dtype, initial=identity(op, dtype))
+    buffer[0] = OPERATIONS[op].reduce(x, dtype=dtype, initial=neutral_number(op, dtype))
 
 
 def block_reduce(t: Type, op: str, buffer: Any, x: Value, n: Value, m: Value) -> Value:
@@ -37,7 +39,7 @@ def block_reduce(t: Type, op: str, buffer: Any, x: Value, n: Value, m: Value) ->
     for k in range(0, len(lanes), rows):
         some = lanes[k : k + rows]
         elements = buffer[x[some].astype(np.intp)[:, None] + np.arange(length)].astype(dtype)
-        initial = identity(op, dtype)
+        initial = neutral_number(op, dtype)
         result[some] = OPERATIONS[op].reduce(elements, axis=1, dtype=dtype, initial=initial)
     return result
 
@@ -51,13 +53,12 @@ def _prefix(op: str, dtype: np.dtype, first: Any, x: Any, inclusive: bool) -> An
 
 
 def _starting_value(op: str, dtype: np.dtype) -> Any:
-    # A prefix sum starts at 0.0, not at -0.0, because the start is visible.
-    return dtype.type(0) if op == "add" else identity(op, dtype)
+    """Returns the visible start of a prefix reduction: 0.0 for a sum, not -0.0."""
+    return dtype.type(ops.starting_value(op, types_by_numpy()[dtype]))
 
 
 def scan_totals(t: Type, op: str, totals: Any, i: LaneRange, x: Value) -> None:
-    """Computes the starts of the blocks' prefix reductions: the neutral element for the only
-    block."""
+    """Computes what the prefix reductions of blocks start from: here, for a single block."""
     totals[0] = _starting_value(op, t.accumulator)
 
 
@@ -70,10 +71,10 @@ def scan_blocks(t: Type, op: str, i: LaneRange, x: Value, n: int, inclusive: boo
     """Returns the prefix reduction within each run of `n` lanes."""
     dtype, n = t.accumulator, int(n)
     x = _of_lanes(t, i, x)
-    runs = np.full(-(-len(x) // n) * n, identity(op, dtype), dtype)
+    runs = np.full(-(-len(x) // n) * n, neutral_number(op, dtype), dtype)
     runs[: len(x)] = x
     # The first lane of a run preserves a negative zero.
-    first = identity(op, dtype) if inclusive else _starting_value(op, dtype)
+    first = neutral_number(op, dtype) if inclusive else _starting_value(op, dtype)
     return t(_prefix(op, dtype, first, runs.reshape(-1, n), inclusive).ravel()[: len(x)])
 
 
@@ -122,7 +123,7 @@ def reduce_rows(
     source = x[: matrices * rows * columns].reshape((matrices, rows, columns))
     # NumPy adds pairwise, with small errors, if the terms of a sum are adjacent in memory.
     source = np.ascontiguousarray(source.swapaxes(1, 2))
-    found = OPERATIONS[op].reduce(source, axis=2, dtype=dtype, initial=identity(op, dtype))
+    found = OPERATIONS[op].reduce(source, axis=2, dtype=dtype, initial=neutral_number(op, dtype))
     result[: matrices * columns] = found.ravel()
 
 

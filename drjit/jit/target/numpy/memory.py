@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import OPERATIONS, Type, Value, fma, passed_over
+from .elementwise import OPERATIONS, Type, Value, fma, ignored_number
 
 
 class LaneRange:
@@ -148,7 +148,7 @@ def scatter_reduce_expand(
         return
     function = OPERATIONS[op]
     _, (index, v) = _lanes(buffer, x, m, v)
-    total = np.full(buffer.size, passed_over(op, np.dtype(np.float32)), np.float32)
+    total = np.full(buffer.size, ignored_number(op, np.dtype(np.float32)), np.float32)
     function.at(total, index, v.astype(np.float32))
     buffer[:] = function(buffer.astype(np.float32), total).astype(np.float16)
 

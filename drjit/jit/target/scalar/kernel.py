@@ -24,7 +24,7 @@ from .expressions import FLOATS, CannotExport, computed, has_cases
 from .groups import Group, MaskedBlock, Names, Whole, render, shared
 from .lane_writer import LaneWriter, is_idle
 from .module import ExportedModule, assignment
-from .statements import ON_LANES, ONCE, VECTORS, Fold, identity, start_of
+from .statements import ON_LANES, ONCE, VECTORS, Fold, ignored_constant, neutral_constant
 
 CHUNKS = 16
 _ARRAY = re.compile(r".*_|(p|sum|size)\d+|error|sizes")
@@ -67,7 +67,7 @@ class Writer(LaneWriter):
         ]
         lines += [f"    {line}" for line in self.uniform]
         for r in self.reductions:
-            start = "0.0" if self.sums(r) else start_of(r)
+            start = "0.0" if self.sums(r) else neutral_constant(r)
             lines.append(f"    total{r.word} = {start}")
             if self.sums(r):
                 lines.append(f"    sum{r.word} = {self.module.use('tile')}({computed(r.code)})")
@@ -129,7 +129,7 @@ class Writer(LaneWriter):
         add(f"    chunks = spans(n, {many})")
         for k, c in self.copies.items():
             acc = BY_CODE[c.code].accumulator.code
-            start = identity(c.op, acc)
+            start = ignored_constant(c.op, acc)
             add(f"    copies{k} = np.full((len(chunks), p{k}.size), {start}, {computed(acc)})")
         given = ", ".join([*_chunked(parameters, self.copies)])
         found = "found = " if self.reductions else ""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...ir.dtype import BY_CODE, VECTOR_BLOCK
-from ...ir.op import neutral, passed_over
+from ...ir.op import ignored, neutral
 from ..language import STATEMENTS
 from .expressions import FLOATS, Fragment, NameScope, constant
 from .module import ExportedModule
@@ -28,9 +28,9 @@ class Fold(NamedTuple):
     word: int
 
 
-def identity(op: str, code: str) -> str:
+def ignored_constant(op: str, code: str) -> str:
     """Returns the text of a value that a combination ignores."""
-    return constant(code, passed_over(op, BY_CODE[code]))
+    return constant(code, ignored(op, BY_CODE[code]))
 
 
 def fold(module: ExportedModule, op: str, code: str, x: str, y: str) -> str:
@@ -43,7 +43,7 @@ def fold(module: ExportedModule, op: str, code: str, x: str, y: str) -> str:
     return text if code in ("f32", "f64", "mask") else f"{code}({text})"
 
 
-def start_of(r: Fold) -> str:
+def neutral_constant(r: Fold) -> str:
     """Returns the value at which a reduction starts."""
     return constant(r.code, neutral(r.op, BY_CODE[r.code]))
 
