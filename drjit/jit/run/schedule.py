@@ -264,7 +264,7 @@ def _in_stages(
     watched = [(n, n.size) for n in (*graph.noted, *reduced)]
     found = [roots]
     if waits is not None:
-        found = stages.find(roots, *graph.apart(), [n for n in graph.noted if stages.waits(n)])
+        found = stages.find(roots, *graph.split(), [n for n in graph.noted if stages.waits(n)])
     done: list[Launch | None] = []
     for size, group in [row for stage in found for row in _by_lanes(stage)]:
         left = [n for n in group if n.op is not BUFFER]
@@ -459,7 +459,7 @@ def _planned(
 ) -> tuple[Plan, str]:  # fmt: skip
     """Returns the plan of a new program, and the name under which the disk cache is to keep it once
     it has been launched; no name if it has it, or cannot."""
-    targets = graph.targets()
+    targets = graph.writers()
     if targets:
         # The text, which identifies kernels, does not show the positions of effects among the
         # roots.
