@@ -15,7 +15,7 @@ from .elementwise import OPERATIONS, Type, Value, neutral_number
 from .memory import LaneRange
 
 # Number of elements that a block reduction gathers at a time.
-_GATHERED = 1 << 22
+_GATHERED_ELEMENTS = 1 << 22
 
 
 def _of_lanes(t: Type, i: LaneRange, x: Value) -> Any:
@@ -35,7 +35,7 @@ def block_reduce(t: Type, op: str, buffer: Any, x: Value, n: Value, m: Value) ->
     x, m = np.broadcast_arrays(np.atleast_1d(x), m)
     result = np.zeros(x.shape, t.dtype)
     lanes = np.flatnonzero(m & (x.astype(np.float64) + length <= buffer.size))
-    rows = max(1, _GATHERED // max(length, 1))
+    rows = max(1, _GATHERED_ELEMENTS // max(length, 1))
     for k in range(0, len(lanes), rows):
         some = lanes[k : k + rows]
         elements = buffer[x[some].astype(np.intp)[:, None] + np.arange(length)].astype(dtype)
@@ -104,7 +104,7 @@ def matmul(
     a_transposed: bool,
     b_transposed: bool,
 ) -> None:
-    """The products of a batch of matrices, for all tiles at once."""
+    """Computes the products of a batch of matrices, for all tiles at once."""
     m, n, k = (int(v) for v in sizes[:3])
     for number, (first_a, first_b) in enumerate(sizes[8:].reshape(-1, 2).tolist()):
         x, y = a[first_a : first_a + m * k], b[first_b : first_b + k * n]
@@ -123,8 +123,8 @@ def reduce_rows(
     source = x[: matrices * rows * columns].reshape((matrices, rows, columns))
     # NumPy adds pairwise, with small errors, if the terms of a sum are adjacent in memory.
     source = np.ascontiguousarray(source.swapaxes(1, 2))
-    found = OPERATIONS[op].reduce(source, axis=2, dtype=dtype, initial=neutral_number(op, dtype))
-    result[: matrices * columns] = found.ravel()
+    sums = OPERATIONS[op].reduce(source, axis=2, dtype=dtype, initial=neutral_number(op, dtype))
+    result[: matrices * columns] = sums.ravel()
 
 
 def radix_count(starts: Any, i: LaneRange, x: Value, shift: int) -> None:
@@ -132,7 +132,8 @@ def radix_count(starts: Any, i: LaneRange, x: Value, shift: int) -> None:
 
 
 def radix_move(starts: Any, i: LaneRange, x: Value, shift: int, *moved: Any) -> None:
-    """Writes each of some values in the order of a digit of the key."""
+    """Writes values in the order of a digit of the key `x`; `moved` are buffers, each followed by
+    its values."""
     shifted = np.broadcast_to(x, i.end - i.begin) >> x.dtype.type(shift)
     order = np.argsort(shifted.astype(np.uint16) & np.uint16(_DIGIT), kind="stable")
     for buffer, v in zip(moved[::2], moved[1::2], strict=True):

@@ -7,7 +7,7 @@ from .arguments import statement
 from .atomic import combine
 from .compensated_sum import SHORT, add_long, is_long
 from .conversion import convert
-from .ir import BYTES, MEMORY, Function, Value
+from .ir import BYTES, MEMORY, Function, Operand
 from .loops import address, choose, each_lane, least, loop
 from .memory import element_address, safe_index
 from .reduction import accumulator, horizontal, neutral_number, without_nan
@@ -16,8 +16,8 @@ from .translate import Translator
 
 @statement("type reduction pointer index index mask")
 def block_reduce(
-    t: Translator, code: str, op: str, base: str, index: Value, length: Value, mask: str
-) -> Value:
+    t: Translator, code: str, op: str, base: str, index: Operand, length: Operand, mask: str
+) -> Operand:
     """`block_reduce(T, 'add', p[k], x, n, m)`: runs of up to a vector are processed together,
     longer ones one after the other.
     """
@@ -52,7 +52,7 @@ class _Runs(NamedTuple):
     code: str
     acc: str
     base: str
-    index: Value
+    index: Operand
     count: str
     mask: str
 

@@ -10,7 +10,7 @@ from .arguments import statement
 from .atomic import combine, updated
 from .compensated_sum import CompensatedSum, add_long, is_long
 from .conversion import convert, first_element, from_memory, to_memory
-from .ir import BYTES, FLOATS, MEMORY, SCALAR, Function, Value, constant
+from .ir import BYTES, FLOATS, MEMORY, SCALAR, Function, Operand, constant
 from .loops import address, load, loop, store
 from .memory import element_address, in_rows, row_addresses, safe_index, transpose
 from .translate import Translator
@@ -95,7 +95,7 @@ def private_copy(t: Translator, op: str, code: str, k: int, a: int, n: int) -> s
 
 @statement("type reduction parameter parameter parameter operand index mask")
 def scatter_reduce_expand(
-    t: Translator, code: str, op: str, k: int, a: int, n: int, x: str, index: Value, mask: str
+    t: Translator, code: str, op: str, k: int, a: int, n: int, x: str, index: Operand, mask: str
 ) -> None:
     """`scatter_reduce_expand(...)`: unrolled over the lanes without a branch; masked-out lanes
     combine a number that is ignored into element 0.
@@ -116,7 +116,7 @@ def scatter_reduce_expand(
 
 @statement("type reduction parameter parameter parameter index mask *operand")
 def scatter_reduce_packet(
-    t: Translator, code: str, op: str, k: int, a: int, n: int, index: Value, mask: str, *xs: str
+    t: Translator, code: str, op: str, k: int, a: int, n: int, index: Operand, mask: str, *xs: str
 ) -> None:
     """`scatter_reduce_packet(...)`: like `scatter_reduce_expand`, with one load and store per row
     of values; sums of floats only.
@@ -199,7 +199,7 @@ def finish(t: Translator, name: str) -> str:
     """Emits the finish function, which combines partial results in the order of blocks, and private
     copies in the order of threads.
     """
-    f = t.module.new(t.f.lanes)
+    f = t.module.new_function(t.f.lanes)
     for op, code, a, k, _ in t.reductions:
         total = _combine_partials(f, op, accumulator(code), a, is_scan=k is None)
         if k is not None:

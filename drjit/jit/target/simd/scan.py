@@ -5,8 +5,7 @@ from typing import Any
 
 from .arguments import statement
 from .conversion import convert
-from .ir import BYTES, MEMORY, Function
-from .ir import Value as Typed
+from .ir import BYTES, MEMORY, Function, Operand
 from .memory import lane_numbers
 from .reduction import accumulator, masked_to_neutral, neutral_number, starting_value, without_nan
 from .translate import Translator
@@ -23,7 +22,7 @@ _POSITIONS = "@positions"
 
 
 @statement("type reduction parameter lane_range operand flag")
-def scan(t: Translator, code: str, op: str, k: int, x: str, inclusive: bool) -> Typed:
+def scan(t: Translator, code: str, op: str, k: int, x: str, inclusive: bool) -> Operand:
     """`scan(T, 'add', p[a], i, x, inclusive)`: within a packet in log2(lanes) steps, then continued
     from the previous packets.
     """
@@ -44,7 +43,7 @@ def scan(t: Translator, code: str, op: str, k: int, x: str, inclusive: bool) -> 
 
 
 @statement("type reduction lane_range operand parameter flag")
-def scan_blocks(t: Translator, code: str, op: str, x: str, k: int, inclusive: bool) -> Typed:
+def scan_blocks(t: Translator, code: str, op: str, x: str, k: int, inclusive: bool) -> Operand:
     """`scan_blocks(T, 'add', i, x, p[n], inclusive)`: a lane combines only with lanes of its own
     run.
     """
