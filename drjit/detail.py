@@ -31,7 +31,7 @@ from .function.signal.resampler import Resampler as Resampler
 from .jit.backend import JitBackend
 from .jit.device import devices, find
 from .jit.ir import dtype as dt
-from .jit.ir.op import REDUCTIONS, ReduceOp, identity
+from .jit.ir.op import REDUCTIONS, ReduceOp, starting_value
 from .jit.lazy import np
 
 T = TypeVar("T", bound=Any)
@@ -255,7 +255,7 @@ def reduce_identity(dtype: type[T], op: ReduceOp, size: int = 1, /) -> T:
     reduction = op.name.lower()
     if op is ReduceOp.Identity or not REDUCTIONS[reduction].accepts(element):
         raise TypeError(f"{what}: the operation is not defined for {element.name}")
-    return leaf.literal(dtype, identity(reduction, element), size)
+    return leaf.literal(dtype, starting_value(reduction, element), size)
 
 
 def can_scatter_reduce(arg0: type, arg1: ReduceOp, /) -> bool:
@@ -288,7 +288,7 @@ def import_tensor(tensor: object, ad: bool = False) -> Any:
         source = tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(cast(Any, tensor))
     except AttributeError:
         raise TypeError(f"{what}: {type_label(tensor)} offers no array (__dlpack__)") from None
-    element = dt.by_numpy().get(source.dtype)
+    element = dt.types_by_numpy().get(source.dtype)
     if element is None:
         raise TypeError(f"{what}: unsupported element type {source.dtype}")
     return table.find(f"llvm{suffix}", "tensor", element)(source)

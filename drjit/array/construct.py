@@ -73,7 +73,7 @@ def _contents(cls: Any, arg: Any) -> tuple[node.Node, Any] | None:
         v = arg._var
         return arg._node, v if v is None else visible(v)
     if kind is float or (kind is int and -EXACT <= arg <= EXACT):
-        n = node.literals(cls._dtype)(arg)
+        n = node.literal_converter(cls._dtype)(arg)
         return None if n is None else (n, None)
     if getattr(kind, "_kind", "") == "leaf" and arg._backend is cls._backend:
         if arg._var is None:

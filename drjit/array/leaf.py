@@ -121,7 +121,7 @@ def literal(cls: type, value: Any, size: int = 1) -> Any:
 def constants(cls: Any) -> Callable[..., Any]:
     """Returns a function that converts a Python number to an array of the class, by default of size
     1. Values that the class does not accept are returned unchanged."""
-    made, diff = node.literals(cls._dtype), cls._diff
+    made, diff = node.literal_converter(cls._dtype), cls._diff
 
     def array(value: Any, size: int = 1) -> Any:
         n = made(value, size)

@@ -182,7 +182,7 @@ def _numpy_type(arg: np.ndarray, arrays: list) -> type:
     """
     if arg.dtype.kind not in "biuf":
         raise Incompatible(f"unsupported operand: a NumPy array of type {arg.dtype}")
-    dtype = dt.by_numpy().get(arg.dtype.newbyteorder("="), dt.f64)
+    dtype = dt.types_by_numpy().get(arg.dtype.newbyteorder("="), dt.f64)
     dtype = _WIDER.get(dtype, dtype)
     namespace = max((a._namespace for a in arrays), key=lambda n: _RANK[n], default="scalar")
     if namespace == "scalar" and arrays:

@@ -29,7 +29,7 @@ class Operation:
         self.diff, self.mask = cls._diff, cls.Mask
         self.dtype, self.out = cls._dtype, result._dtype
         self.fold: Any = node.folder(op_, self.out)
-        self.number = node.literals(self.dtype)
+        self.number = node.literal_converter(self.dtype)
         self.rule, self.record = rule, _ = element_recorder(op_, self.out)
         self.keeps_inputs = rule is not None and rule.keeps_inputs
         self.keeps_result = rule is not None and rule.keeps_result

@@ -146,7 +146,7 @@ class CoopVec(KernelValue, Generic[T]):
         return wrap(cls, value)
 
     def _with_number(self, number: float) -> "CoopVec[Any]":
-        made = node.literals(self._node.dtype)(number)
+        made = node.literal_converter(self._node.dtype)(number)
         return wrap(self._type, as_value((made, None)))  # type: ignore[arg-type]
 
     def _like(self, value: Any, name: str) -> Value:
@@ -241,7 +241,7 @@ def _recorder(op_: op.Op) -> Callable[..., CoopVec[Any] | None]:
                     return None
                 variables.append(a._var)
             else:
-                n = node.literals(t)(a)
+                n = node.literal_converter(t)(a)
                 if n is None:
                     return None
                 variables.append(None)

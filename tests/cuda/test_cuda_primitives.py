@@ -18,7 +18,7 @@ from drjit.jit.cuda.emulated import EmulatedDriver
 from drjit.jit.cuda.emulator import Memory, Module
 from drjit.jit.device import Buffer
 from drjit.jit.ir import dtype as dt
-from drjit.jit.ir.dtype import DType, by_numpy
+from drjit.jit.ir.dtype import DType, types_by_numpy
 from drjit.jit.ir.op import neutral
 from drjit.jit.primitives import matmul
 from drjit.jit.run import history, launch
@@ -87,7 +87,7 @@ def running(t: DType, op: str, values: np.ndarray, exclusive: bool) -> np.ndarra
     with np.errstate(all="ignore"):
         found = OPERATIONS[op].accumulate(x, dtype=x.dtype)
     if exclusive:
-        start = 0 if op == "add" else neutral(op, by_numpy()[x.dtype])
+        start = 0 if op == "add" else neutral(op, types_by_numpy()[x.dtype])
         found = np.concatenate([np.full(1, start, x.dtype), found[:-1]])
     return found.astype(t.numpy)
 

@@ -11,7 +11,7 @@ from drjit.jit.ir import node as ir
 from drjit.jit.ir import op
 from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import Node
-from drjit.jit.ir.op import identity
+from drjit.jit.ir.op import starting_value
 from drjit.jit.primitives import collective
 
 pytestmark = pytest.mark.usefixtures("computing_nodes")
@@ -55,7 +55,7 @@ def sample(t: DType, name: str, size: int) -> np.ndarray:
 def sequential(t: DType, name: str, values: np.ndarray, exclusive: bool) -> np.ndarray:
     """The definition, one element after the other, in the accumulator's type."""
     wide = np.dtype(np.float32) if t is dt.f16 else t.numpy
-    total = wide.type(identity(name, dt.by_numpy()[wide]))
+    total = wide.type(starting_value(name, dt.types_by_numpy()[wide]))
     running = np.empty(values.size, wide)
     with np.errstate(all="ignore"):
         for k, value in enumerate(values.astype(wide)):

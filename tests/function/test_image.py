@@ -73,7 +73,7 @@ WRITTEN = "@a = global i64 1\ndefine void @f() {\nstore i64 2, ptr @a\nret void\
 
 
 def check(code: bytes):
-    keeper, (first, second) = image.link(code, ["first", "second"])
+    keeper, (first, second) = image.load(code, ["first", "second"])
     f = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(first)
     assert [f(k) for k in range(-1, 6)] == [-1, 100, 200, 7, 3, 4 * 1234567890123, -1]
     g = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(second)
@@ -85,7 +85,7 @@ def check(code: bytes):
 
 def test_an_image_does_what_the_object_file_does():
     code = llvm.object_code(MODULE, False)
-    made = image.linked(code, ["first", "second"])
+    made = image.build(code, ["first", "second"])
     assert image.is_image(made) and not image.is_image(code)
     check(made)
     check(code)
@@ -94,17 +94,17 @@ def test_an_image_does_what_the_object_file_does():
 @pytest.mark.parametrize("module", [ABSOLUTE, WRITTEN])
 def test_llvm_links_what_no_image_can_contain(module):
     code = llvm.object_code(module, False)
-    assert image.linked(code, ["f"]) is code
-    _, (address,) = image.link(code, ["f"])
+    assert image.build(code, ["f"]) is code
+    _, (address,) = image.load(code, ["f"])
     assert address
 
 
 def test_damaged_object_files_and_unknown_functions():
     code = llvm.object_code(MODULE, False)
-    assert image.linked(code[:300], ["first"]) == code[:300]
-    made = image.linked(llvm.object_code(MISSING, False), ["f"])
+    assert image.build(code[:300], ["first"]) == code[:300]
+    made = image.build(llvm.object_code(MISSING, False), ["f"])
     with pytest.raises(OSError, match="this process has no function 'no_such_function'"):
-        image.link(made, ["f"])
+        image.load(made, ["f"])
 
 
 PROGRAM = """

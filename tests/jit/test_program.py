@@ -131,7 +131,7 @@ def test_identities_change_nothing(reduction: str, t: dt.DType) -> None:
     o = op.REDUCTIONS[reduction]
     if not o.accepts(t):
         return
-    start, change_nothing = op.identity(reduction, t), op.neutral(reduction, t)
+    start, change_nothing = op.starting_value(reduction, t), op.neutral(reduction, t)
     assert t.scalar(start) == t.scalar(change_nothing)
     ends = np.array([0, 1], t.numpy)
     if t.is_int:

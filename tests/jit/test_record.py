@@ -27,7 +27,7 @@ SIZES = (0, 1, 15, 17, 1000)
 
 def array(values) -> Node:
     values = np.asarray(values)
-    dtype = dt.by_numpy()[values.dtype]
+    dtype = dt.types_by_numpy()[values.dtype]
     return node.buffer(dtype, values.size, launch.from_numpy(dtype, values))
 
 

@@ -8,7 +8,7 @@ from drjit.jit.cpu import primitives as cpu_collective
 from drjit.jit.cpu import runtime, variants
 from drjit.jit.ir import dtype as dt
 from drjit.jit.ir import node
-from drjit.jit.ir.op import identity
+from drjit.jit.ir.op import starting_value
 from drjit.jit.primitives import collective
 from drjit.jit.run import launch, schedule
 from drjit.jit.target import packet_width, simd
@@ -97,7 +97,7 @@ def accumulator(t):
 
 def scanned(t, op, x, exclusive):
     kind = accumulator(t)
-    start = np.asarray([identity(op, t)], kind)
+    start = np.asarray([starting_value(op, t)], kind)
     with np.errstate(all="ignore"):
         total = FUNCTIONS[op].accumulate(np.concatenate([start, x.astype(kind)]), dtype=kind)
         return (total[:-1] if exclusive else total[1:]).astype(t.numpy)
@@ -134,7 +134,7 @@ def test_block_reductions(t):
                 got = data(collective.block_reduce(op, array(t, x), length))
                 with np.errstate(all="ignore"):
                     runs = x.reshape(count, length).astype(kind)
-                    start = kind.type(identity(op, t))
+                    start = kind.type(starting_value(op, t))
                     want = FUNCTIONS[op].reduce(runs, axis=1, dtype=kind, initial=start)
                 if length == 1:
                     want = x

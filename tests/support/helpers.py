@@ -20,7 +20,7 @@ from drjit.jit.ir.dtype import DType
 from drjit.jit.ir.node import BUFFER, Node
 from drjit.jit.run import cache, launch, schedule
 
-ELEMENTWISE = tuple([o.name for o in op.TABLE.values() if o.plain])
+ELEMENTWISE = tuple([o.name for o in op.TABLE.values() if o.elementwise])
 """The names of all element-wise operations."""
 
 UNARY = [

@@ -12,7 +12,7 @@ from ...function.evaluation import eval as evaluate
 from ...jit import flags
 from ...jit.ir import op
 from ...jit.ir.node import AFTER, LITERAL, Node, combine, literal, next_serial
-from ...jit.ir.scope import StateTarget, active, nothing_runs, using
+from ...jit.ir.scope import StateAccessError, active, nothing_runs, using
 from ...jit.trace import record
 from ..region import state as region
 from ..region.merging import on_features, same_constant, to_features, to_vectors
@@ -123,7 +123,7 @@ class SymbolicBranch:
                     branch.before[k] = self.captured.pop(k).recovered()
                 self.presumed_tables = set()
                 branch.args.restore(branch.before)
-                if isinstance(error, StateTarget):
+                if isinstance(error, StateAccessError):
                     k = self._position(error.node)
                     if k is None:
                         raise

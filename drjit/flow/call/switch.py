@@ -177,7 +177,7 @@ def _guarded(what: str, function: Callee, args: tuple, kwargs: dict[str, Any]) -
     `RuntimeError` that names it."""
     try:
         return function.run(*args, **kwargs)
-    except scope.StateTarget:  # the enclosing statement will record it again
+    except scope.StateAccessError:  # the enclosing statement will record it again
         raise
     except Exception as error:
         # As text: ctypes replaces errors that occur while it converts arguments.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ...jit.ir.dtype import BY_CODE, DType
 from ...jit.ir.location import describe
-from ...jit.ir.op import identity
+from ...jit.ir.op import starting_value
 from ...jit.lazy import np
 from ...jit.run.freeze import Literal, RecordedLaunch, Recording, ValueNumber
 from ...jit.target.scalar import ExportedModule
@@ -372,7 +372,7 @@ class PublicFunctionWriter:
         dtype = self.dtypes[source] if type(source) is ValueNumber else source.dtype
         made = self.new_value(step.results[0], dtype)
         wide = dtype.accumulator
-        start = "" if name == "products" else constant(wide.code, identity(given[0], wide))
+        start = "" if name == "products" else constant(wide.code, starting_value(given[0], wide))
         if name == "prefix":
             run = values[3] if len(values) > 3 else "0"
             text = f"prefix({', '.join(values[:3])}, {run}, {start})"

@@ -14,7 +14,7 @@ from ...array.base import type_label
 from ...array.tree import Tree
 from ...jit import flags, log
 from ...jit.ir.node import AFTER, BUFFER, LITERAL, Node, SizeError
-from ...jit.ir.scope import ACTIVE, StateTarget, using
+from ...jit.ir.scope import ACTIVE, StateAccessError, using
 from ...jit.trace import record
 from ..region import state as region
 from ..region.merging import has_vectors, on_features, taking_features, to_features, to_vectors
@@ -336,7 +336,7 @@ class SymbolicLoop:
                 partial(self._body, outer_gradients),
                 self.loop.label,
             )
-        except StateTarget as target:
+        except StateAccessError as target:
             self._restore()
             for k, n in zip(places, self.nodes, strict=False):
                 if n is target.node:

@@ -28,7 +28,7 @@ from ...array.pytree import ROLES, leaf_arrays, role
 from ...array.tree import ARRAY, Tree, differs, opened, rebuilt, set_contents
 from ...jit import flags, log
 from ...jit.ir.node import AFTER, BUFFER, Node, literal, make
-from ...jit.ir.scope import StateTarget
+from ...jit.ir.scope import StateAccessError
 from ...jit.trace import record
 from ...jit.tuples import NamedTuple
 from .messages import NUMBERS, check_pair, check_same, failed
@@ -197,7 +197,7 @@ def call(what: str, function: Callable[..., Any], *args: Any) -> Any:
     """
     try:
         return function(*args)
-    except StateTarget:  # the enclosing statement will record it again
+    except StateAccessError:  # the enclosing statement will record it again
         raise
     except Exception as error:
         raise failed(what, error) from error

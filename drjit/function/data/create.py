@@ -149,7 +149,7 @@ class _Constants(dict[Any, Callable[[Any, int], Any]]):
 
 def _shared_constant(cls: Any) -> Callable[[Any, int], Any]:
     """Returns such a function for nested arrays, whose leaves share one literal."""
-    literal, of_node = node.literals(cls._dtype), _repeated(cls)
+    literal, of_node = node.literal_converter(cls._dtype), _repeated(cls)
 
     def constant(number: Any, size: int) -> Any:
         n = literal(number, size)
@@ -174,7 +174,7 @@ _CONSTANTS = _Constants()
 
 def _filled(dtype: Any, value: Any, shape: Any, what: str) -> Any:
     """Creates an array, structure or number of type `dtype` that is filled with a value."""
-    if type(shape) is int and 0 <= shape <= node.LARGEST and isinstance(dtype, type):
+    if type(shape) is int and 0 <= shape <= node.MAX_SIZE and isinstance(dtype, type):
         result = _CONSTANTS[dtype](value, shape)
         if result is not value:
             return result

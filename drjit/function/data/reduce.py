@@ -49,13 +49,13 @@ class ReductionRule(NamedTuple):
     key: str
     combine: Callable[[Any, Any], Any]
     op: ops.Op
-    identity: Any
+    starting_value: Any
 
 
 def _rule(key: str, o: ops.Op) -> ReductionRule:
     combine = _extreme(o) if key in ("min", "max") else o.python
     return ReductionRule(
-        key, combine, o, ops.identity(key, dt.f64 if o.accepts(dt.f64) else dt.mask)
+        key, combine, o, ops.starting_value(key, dt.f64 if o.accepts(dt.f64) else dt.mask)
     )
 
 
@@ -140,7 +140,7 @@ def _reduce_nested(rule: ReductionRule, value: Any, axes: Sequence[int]) -> Any:
         reduced = [_reduce_nested(rule, c, below) for c in value._components]
         return nested(_rebuilt(cls, reduced), reduced)
     if not value._components:
-        start = ops.identity(rule.key, cls._dtype)
+        start = ops.starting_value(rule.key, cls._dtype)
         return cls.Value(start) if value.__meta__.is_jit else ir.normalize(cls._dtype, start)
     total = _total(rule, value._components)
     return _reduce_nested(rule, total, below) if is_array(total) else total
@@ -156,7 +156,7 @@ def _total(rule: ReductionRule, values: Sequence[Any]) -> Any:
     first, *rest = values
     if rule.key in ("min", "max"):
         if is_array(first) and first._dtype.is_float:
-            first = combine(rule, first, rule.identity)
+            first = combine(rule, first, rule.starting_value)
         return fold(lambda total, v: rule.combine(v, total), rest, first)
     return fold(rule.combine, rest, first)
 
@@ -198,7 +198,7 @@ def _reduce_python(
             for v in items
         ]
     if not items:
-        return rule.identity
+        return rule.starting_value
     try:
         return _total(rule, items)
     except TypeError as error:
@@ -217,7 +217,7 @@ def _reduce_tensor(rule: ReductionRule, value: Any, axes: tuple[int, ...], keepd
     if array._kind == "nested":
         reduced = _reduce_entries(rule, array, shape, axes, outer)
     elif outer == 0 or count == 0:
-        reduced = leaf.literal(type(array), ops.identity(rule.key, cls._dtype), outer)
+        reduced = leaf.literal(type(array), ops.starting_value(rule.key, cls._dtype), outer)
     elif outer == 1:
         reduced = leaf_access.reduce_all(rule.key, array)
     else:
@@ -264,7 +264,9 @@ def _reduce_entries(
     """Reduces the storage of a `drjit.scalar` tensor to `outer` entries."""
     dtype = array._dtype
     if not array._components:
-        return nested(type(array), [ir.normalize(dtype, ops.identity(rule.key, dtype))] * outer)
+        return nested(
+            type(array), [ir.normalize(dtype, ops.starting_value(rule.key, dtype))] * outer
+        )
     moved = np.moveaxis(conversion.host_entries(array, shape), axes, range(-len(axes), 0))
     rows = moved.reshape(-1, product(shape[a] for a in axes))
     return nested(type(array), [ir.normalize(dtype, fold(rule.combine, r)) for r in rows])

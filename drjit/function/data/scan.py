@@ -12,7 +12,7 @@ from ...array.pytree import is_container, map_tree
 from ...array.tensor import permuted, permuted_back
 from ...jit.ir.dtype import DType
 from ...jit.ir.node import normalize
-from ...jit.ir.op import ReduceOp, identity, select
+from ...jit.ir.op import ReduceOp, select, starting_value
 from ...jit.run import freeze_size
 from ...jit.trace.access import Access
 from ...jit.tuples import NamedTuple
@@ -38,7 +38,7 @@ class Scan(NamedTuple):
 
     def of_numbers(self, dtype: DType, entries: list) -> list:
         """Scans entries of a `drjit.scalar` array."""
-        start = identity(self.rule.key, dtype)
+        start = starting_value(self.rule.key, dtype)
         return [normalize(dtype, v) for v in self.of_list(entries, start)]
 
     def of_list(self, entries: list, start: Any) -> list:
@@ -122,7 +122,7 @@ def _check_supported(rule: ReductionRule, value: Any, what: UserCall) -> None:
 def _prefix_axis(scan: Scan, value: Any, axis: int, what: UserCall) -> Any:
     cls = type(value)
     if not is_array(value):
-        return cls(scan.of_list(list(value), scan.rule.identity))
+        return cls(scan.of_list(list(value), scan.rule.starting_value))
     if value._kind == "leaf":
         return scan.of_leaf(value, 0)
     if value._kind == "tensor":
@@ -133,7 +133,7 @@ def _prefix_axis(scan: Scan, value: Any, axis: int, what: UserCall) -> Any:
         return nested(cls, [_prefix_axis(scan, c, axis - 1, what) for c in value._components])
     if not conversion.is_array_class(cls.Value):
         return nested(cls, scan.of_numbers(value._dtype, value._components))
-    start = cls.Value(identity(scan.rule.key, value._dtype))
+    start = cls.Value(starting_value(scan.rule.key, value._dtype))
     return nested(cls, scan.of_list(value._components, start))
 
 
@@ -224,7 +224,7 @@ def block_reduce(op: ReduceOp, value: T, block_size: int, mode: str | None = Non
             # Pad the last run with neutral elements.
             index = conversion.lanes(cls, freeze_size.parts(n, size) * size)
             inside = index < n
-            fill = leaf.literal(cls, identity(rule.key, cls._dtype))
+            fill = leaf.literal(cls, starting_value(rule.key, cls._dtype))
             at = Access(index._node, inside._node)
             v = leaf.apply(select, inside, leaf_access.gather(v, at), fill)
         return leaf_access.block_reduce(rule.key, v, size)

@@ -150,7 +150,7 @@ def tensor(namespace: str, data: Data, framework: str) -> Any:
     if not isinstance(data, np.ndarray):
         return _on_gpu(data, framework)
     try:
-        cls = table.find(namespace, "tensor", dt.by_numpy()[data.dtype])
+        cls = table.find(namespace, "tensor", dt.types_by_numpy()[data.dtype])
     except (KeyError, RuntimeError):  # no such element type, or no tensors of it
         hint = " Split it into real and imaginary part." if data.dtype.kind == "c" else ""
         raise TypeError(

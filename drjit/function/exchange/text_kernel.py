@@ -235,7 +235,7 @@ class TextKernel:
         outputs = [(words[k].dtype, words[k].kind == "store", k) for k in at.outputs]
         if lanes == 0:
             return [
-                literal(t, 0, 0) if stored else literal(t, op.identity(words[k].reduce, t))
+                literal(t, 0, 0) if stored else literal(t, op.starting_value(words[k].reduce, t))
                 for t, stored, k in outputs
             ]
         sizes = {k: a._node.size for k, a in arrays.items()}

@@ -502,5 +502,5 @@ def _accumulators(effect: Any, copies: int) -> Buffer:
     dtype = effect.dtype.accumulator
     size = (copies - (dtype is effect.dtype)) * effect.size
     room = memory.allocate_for(dtype, size, host=True)
-    room.fill(dtype, size, op.passed_over(effect.reduce, dtype))
+    room.fill(dtype, size, op.ignored(effect.reduce, dtype))
     return room

@@ -37,7 +37,7 @@ _LATER = 64  # calls between two checks of whether to optimize kernels
 
 MODULES = "plans walker finalizer" if programs.FINALIZES else "plans walker"
 OBJECTS = [
-    objects.Node, objects.Op, objects.DType, objects.OpenRegion, objects.Buffer, objects.Block,
+    objects.Node, objects.Op, objects.DType, objects.BlockData, objects.Buffer, objects.Block,
     objects.Effect,
 ]  # fmt: skip
 

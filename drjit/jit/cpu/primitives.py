@@ -13,7 +13,7 @@ from typing import Any
 from .. import processor
 from ..device import Buffer
 from ..ir import dtype as dt
-from ..ir.op import identity
+from ..ir.op import starting_value
 from ..lazy import np
 from ..run import launch
 from . import kernel, runtime
@@ -71,7 +71,7 @@ def prefix(reduce: str, t: dt.DType, n: int, source: Buffer, exclusive: bool, ru
     totals = (allocate_for(dt.u64, count, host=True), accumulator, count)
     on_numpy = None
     if count == 1:
-        totals[0].fill(accumulator, 1, identity(reduce, accumulator))
+        totals[0].fill(accumulator, 1, starting_value(reduce, accumulator))
     else:
         on_numpy = kernel.run_text(_TOTALS.format(**names), 3, n, [values, totals], block)
     arguments = [values, totals, results]

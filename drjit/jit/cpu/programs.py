@@ -20,7 +20,7 @@ from ..ir.node import Node
 from ..native import loader, objects
 from ..run import pending, schedule
 from ..target import foreign
-from ..text.structure import PLAIN, WITH_DATA
+from ..text.structure import ELEMENTWISE, WITH_DATA
 from . import memory, runtime, variants
 
 MOST = 2048  # plans that are known
@@ -149,7 +149,7 @@ class KnownPrograms:
         for n in order:
             if n.op.effect:
                 named.append((n.data.dtype, n.data.reduce, n.data.mode))
-            elif n.op.code >> 8 & 15 in (PLAIN, *WITH_DATA):
+            elif n.op.code >> 8 & 15 in (ELEMENTWISE, *WITH_DATA):
                 named.append(n.data)
         words = array("q", ctypes.string_at(ctypes.addressof(s.key), 8 * s.length))
         sizes = array("q", [*itertools.chain(*plan.sizes), 0])

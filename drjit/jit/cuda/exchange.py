@@ -46,7 +46,7 @@ def _import_interface(device: Any, obj: Any, interface: dict[str, Any], what: st
     if kind.kind == "c":  # real and imaginary parts follow each other
         kind, shape = np.dtype(f"<f{kind.itemsize // 2}"), (*shape, 2)
         steps = None if steps is None else (*steps, kind.itemsize)
-    dtype = dt.by_numpy().get(kind)
+    dtype = dt.types_by_numpy().get(kind)
     if dtype is None:
         raise TypeError(f"{what}: elements of type {kind} have no equivalent; convert them first")
     # Before version 3, the interface has no stream, and the default one is meant.

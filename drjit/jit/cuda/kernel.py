@@ -20,7 +20,7 @@ from ..ir.node import BUFFER, make
 from ..run import cache, history
 from ..run.launch import ErrorRecord, as_python, layout_of, link
 from ..target.cuda.function import EACH, Compiled
-from ..target.numpy.elementwise import passed_over
+from ..target.numpy.elementwise import ignored_number
 from ..text.program import Program
 from .memory import pattern_of
 
@@ -341,7 +341,7 @@ def _expansion(dtype: DType, size: int, reduce: str, mode: str) -> tuple[int, in
     wide = dtype.accumulator
     if wide is dtype:
         return size, 0, b""
-    start = passed_over(reduce, np.dtype(wide.numpy))
+    start = ignored_number(reduce, np.dtype(wide.numpy))
     return size, wide.itemsize * elements(wide, size), pattern_of(wide, start)
 
 

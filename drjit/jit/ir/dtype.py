@@ -33,10 +33,11 @@ class DType:
     """An element type: its long name (`float32`), its name in kernel text (`f32`), NumPy type, size
     in bytes, and kind: `b`ool, `i`nteger or `f`loat.
 
-    A vector type (`vector`) has several features of type `element` and shares the properties of
+    A vector type (`vector`) has `count` features of type `element` and shares the properties of
     that type; any other type is its own element. `mask_type` is the type of comparison results, and
     `accumulator` the type in which reductions accumulate. Integers lie between `low` and `high`.
-    The `number` is the same in all processes.
+    Operands are promoted to the type with the highest `order`. The `number` is the same in all
+    processes.
     """
 
     __slots__ = ("__dict__", "__weakref__", "number")  # native code reads the number
@@ -69,7 +70,7 @@ class DType:
 
     @cached_property
     def scalar(self) -> Any:
-        """The type of NumPy's numbers."""
+        """The NumPy type of single numbers."""
         return self.numpy.type
 
     def __repr__(self) -> str:
@@ -90,7 +91,7 @@ for _type in ALL:
 f16.accumulator = f32
 
 FORMATS = dict(zip(ALL, "?bBhHiIqQefd", strict=True))
-"""How `struct` spells the types."""
+"""The format characters of `struct`."""
 
 VECTOR_BLOCK = 64
 """Number of lanes per block in the memory layout of vectors. A block has one row per feature, and
@@ -98,25 +99,25 @@ its width is a multiple of the packet width."""
 
 
 class _Vectors(dict[tuple[DType, int], DType]):
-    """The types of vectors, created on first use."""
+    """The vector types, created on first use."""
 
     def __missing__(self, key: tuple[DType, int]) -> DType:
         element, count = key
-        found = DType(element.var_type)
-        found.name, found.code = f"{element.name}x{count}", f"{element.code}x{count}"
-        found.element, found.count, found.is_vector = element, count, True
-        found.number = element.number + 16 * count
-        found.mask_type = found if element is mask else vector(mask, count)
+        t = DType(element.var_type)
+        t.name, t.code = f"{element.name}x{count}", f"{element.code}x{count}"
+        t.element, t.count, t.is_vector = element, count, True
+        t.number = element.number + 16 * count
+        t.mask_type = t if element is mask else vector(mask, count)
         # Two threads that get here at the same time end up with the same object.
-        return self.setdefault(key, found)
+        return self.setdefault(key, t)
 
 
 VECTORS = _Vectors()
-"""Types of vectors by element type and number of features: `vector` without a call."""
+"""Vector types by element type and number of features: like `vector`, but without a call."""
 
 
 def vector(element: DType, count: int) -> DType:
-    """Returns the type of vectors with `count` features; there is one object per type.
+    """Returns the vector type with `count` features; there is one object per type.
 
     >>> vector(f16, 64).name, vector(f16, 64) is vector(f16, 64)
     ('float16x64', True)
@@ -125,8 +126,8 @@ def vector(element: DType, count: int) -> DType:
 
 
 @cache
-def by_numpy() -> dict[Any, DType]:
-    """Returns the type of each NumPy type in native byte order."""
+def types_by_numpy() -> dict[Any, DType]:
+    """Returns the element types by their NumPy types, which are in native byte order."""
     return {t.numpy: t for t in ALL}
 
 

@@ -57,12 +57,12 @@ def _wrapper(dtype: dt.DType) -> Callable[[Any], int]:
 
 NORMALIZE: dict[dt.DType, Callable[[Any], Any]] = {t: _wrapper(t) for t in dt.ALL if t.is_int}
 NORMALIZE |= {dt.mask: bool, dt.f64: _to_float, dt.f16: _rounder("e"), dt.f32: _rounder("f")}
-"""Like `normalize`, by type: vectors excluded."""
+"""`normalize` by type, without vector types."""
 
 
 class _Table(dict[float, float]):
-    """The values of a function for numbers that it was asked for. (Keys of `lru_cache` are objects
-    that the collector would have to visit.)"""
+    """The values of a function that have been asked for. (The keys of `lru_cache` are objects that
+    the garbage collector would have to visit.)"""
 
     def __init__(self, function: Callable[[float], float]) -> None:
         self._function = function
@@ -75,15 +75,15 @@ class _Table(dict[float, float]):
 
 
 ROUNDED = {t: _Table(NORMALIZE[t]).__getitem__ for t in dt.ALL if t.is_float}
-"""The same for floating point types, for numbers other than zero, of which two compare equal.
-Programs use the same few constants over and over, and looking one up is faster than rounding."""
+"""The same for floating-point types, by looking numbers up: programs use the same few constants
+over and over, and rounding takes longer. Not for zeros: 0.0 and -0.0 are equal as keys."""
 
 
 @cache
 def folder(op_: op.Op, dtype: dt.DType) -> Callable[..., Any] | None:
     """Returns a fast constant folder: a function from the data of literal operands to the data of
-    the result. It returns None in cases that `number` handles. Functions of the math library have
-    no such folder."""
+    the result, which returns None in cases that `number` handles. Functions of the math library
+    have no such folder."""
     if op_ is op.fma and dtype is dt.f32:
         return _fma_f32
     plain = _PLAIN.get(op_)
@@ -103,7 +103,7 @@ def folder(op_: op.Op, dtype: dt.DType) -> Callable[..., Any] | None:
 
 
 def _fma_f32(a: float, b: float, c: float) -> float | None:
-    """Returns `a * b + c`, rounded once, or None where that is not finite."""
+    """Returns `a * b + c`, rounded once, or None if that is not finite."""
     rounded = NORMALIZE[dt.f32]
     product = a * b
     total = product + c
@@ -120,9 +120,6 @@ def _fma_f32(a: float, b: float, c: float) -> float | None:
     return other if abs(total - value) == abs(other - total) and other != value else value
 
 
-# Operations that double precision with one more rounding, or unbounded integers, compute exactly as
-# well. (A quotient or root of 24-bit numbers is never so close to the midpoint of two of them that
-# rounding to 53 bits first changes the result.)
 def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
     """Returns a function that rounds floats to integers and keeps signs of zeros."""
 
@@ -132,6 +129,9 @@ def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
     return rounded
 
 
+# Operations for which double precision and one more rounding, or unbounded integers, give the exact
+# result. (A quotient or root of 24-bit numbers is never so close to the midpoint of two of them
+# that rounding to 53 bits first changes the result.)
 _PLAIN: dict[op.Op, Callable[..., Any]] = {
     **{o: o.python for o in (*op.ARITHMETIC, *op.COMPARISONS) if o.kind == "infix"},
     op.neg: operator.neg,
@@ -147,7 +147,7 @@ _PLAIN: dict[op.Op, Callable[..., Any]] = {
     op.trunc: _whole(math.trunc),
     op.round: _whole(round),
 }
-# Functions of the number of bits and of operands.
+# Functions of the number of bits and the operands.
 _OF_BITS: dict[op.Op, Callable[..., int | None]] = {
     op.shl: lambda bits, a, b: a << b if 0 <= b < bits else None,
     op.shr: lambda bits, a, b: a >> b if 0 <= b < bits else None,

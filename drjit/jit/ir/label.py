@@ -1,7 +1,7 @@
 """Names that users give to values, and the source lines that traced them; both appear as comments
 in kernel text and in graphs.
 
-Lines are recorded in debug mode only, because querying Python for them on every traced operation is
+Lines are recorded only in debug mode, because asking Python for them at every traced operation is
 slow.
 """
 
@@ -26,9 +26,9 @@ flags.on_creation_in_debug_mode(Node, note_location)
 
 def comments(nodes: list[Node]) -> dict[Node, str]:
     """Returns the comment on each node's statement: `file.py:5 a**2 [label]`."""
-    found: dict[Node, str] = {}
+    texts: dict[Node, str] = {}
     if not labels and not locations:
-        return found
+        return texts
     import linecache  # slow to import, and only needed in debug mode
 
     for n in nodes:
@@ -41,5 +41,5 @@ def comments(nodes: list[Node]) -> dict[Node, str]:
         if n in labels:
             parts.append(f"[{labels[n]}]")
         if parts:
-            found[n] = " ".join(" ".join(parts).split())  # comments are single-line
-    return found
+            texts[n] = " ".join(" ".join(parts).split())  # comments are single-line
+    return texts

@@ -8,8 +8,8 @@ Location = tuple  # (code, offset of an instruction), (code, None, line), or () 
 
 
 def user_location(depth: int = 1) -> Location:
-    """Returns the innermost stack frame outside this package; `depth` is the number of frames that
-    are known to be inside, with that of this function."""
+    """Returns the location of the innermost stack frame outside this package; `depth` is the number
+    of frames that are known to be inside, counting that of this function."""
     try:
         frame = sys._getframe(depth)
     except ValueError:  # called by something that is not Python

@@ -1,8 +1,8 @@
 """Assigns instructions to the bodies of loops and branches.
 
 A node belongs to the innermost body whose state or arguments it depends on. A node that depends on
-none is computed once, outside. Side effects stay where they were recorded. Arithmetic inside a loop
-is hoisted if it depends only on values that the loop does not change, even from within a branch.
+none is computed once, outside. Side effects stay where they were recorded. Arithmetic in a loop is
+hoisted if it depends only on values that the loop does not change, even out of a branch.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from typing import Any
 from . import op
 from .node import Node
 
-ASSUMED_ITERATIONS = 16  # assumed number of iterations of a loop, for cost estimates
+ASSUMED_ITERATIONS = 16  # iterations of a loop, for cost estimates
 
 
 class RegionOperands:
@@ -44,9 +44,9 @@ class RegionOperands:
 
 
 class Region:
-    """A body of a loop or branch: its nodes in order, and the enclosing bodies that they depend on.
-    If several calls share the body, `arguments` lists the positions of the arguments in which they
-    differ."""
+    """A body of a loop or branch: its `nodes` in order, and the bodies `around` it that they depend
+    on. `rounds` estimates how often it runs. If several calls share the body, `arguments` lists the
+    positions of the arguments in which they differ."""
 
     __slots__ = ("arguments", "around", "block", "depth", "nodes", "rounds")
 
@@ -95,7 +95,7 @@ class Nesting:
         """Adds the bodies of a loop, branch or call."""
         parts = self.parts[n] = RegionOperands(n)
         if n in self.calls:
-            self._call(n)
+            self._add_call(n)
             return
         bodies = self.bodies[n] = [Region(n) for _ in parts.inside]
         for k, body in enumerate(bodies):
@@ -123,17 +123,17 @@ class Nesting:
                 if n in forced or n in self.bodies:
                     self._place(n, forced.get(n))
                     continue
-                found = {b for d in n.deps if (b := home.get(d)) is not None}
-                if len(found) == 1:
-                    (body,) = found
+                bodies = {b for d in n.deps if (b := home.get(d)) is not None}
+                if len(bodies) == 1:
+                    (body,) = bodies
                     body.nodes.append(n)
                     home[n] = body
-                elif found:
+                elif bodies:
                     self._place(n, None)
 
-    def _call(self, n: Node) -> None:
-        """Records a call that shares its body with others. An argument that is the same in all of
-        them is used directly in the body."""
+    def _add_call(self, n: Node) -> None:
+        """Adds a call that shares its body with others. An argument that is the same in all of them
+        is used directly in the body."""
         first, *others = self.calls[n]
         if n is not first:
             self.bodies[n] = self.bodies[first]
@@ -142,13 +142,13 @@ class Nesting:
         body.rounds *= 1 + len(others)
         inputs = [RegionOperands(m).inputs for m in self.calls[n]]
         body.arguments = []
-        for k, name in enumerate(self.parts[n].inside[0]):
-            if name not in self._present:  # no call needs it
+        for k, parameter in enumerate(self.parts[n].inside[0]):
+            if parameter not in self._present:  # no call needs it
                 continue
-            self.home[name] = body
-            given = inputs[0][k]
-            if all(other[k].id == given.id for other in inputs):
-                self.same[name] = given
+            self.home[parameter] = body
+            argument = inputs[0][k]
+            if all(other[k].id == argument.id for other in inputs):
+                self.same[parameter] = argument
             else:
                 body.arguments.append(k)
 
@@ -173,10 +173,10 @@ class Nesting:
         occurs in several branches of a loop is then computed only once."""
         if not any(body.depth > 1 for bodies in self.bodies.values() for body in bodies):
             return
-        made: dict[tuple, Node] = {}
+        expressions: dict[tuple, Node] = {}
         moved: list[tuple[Region, Region | None, Node]] = []
         for n in nodes:
-            if not n.op.plain or n.dtype.is_vector:
+            if not n.op.elementwise or n.dtype.is_vector:
                 continue
             deps = [self.origin(d) for d in n.deps]
             body = self.home.get(n)
@@ -188,7 +188,7 @@ class Nesting:
                     if outside is not None:
                         self.home[n] = outside
             key = (n.op, n.dtype, n.data, self.home.get(n), *[d.id for d in deps])
-            first = made.setdefault(key, n)
+            first = expressions.setdefault(key, n)
             if first is not n:
                 self.same[n] = first
         for _, outside, n in moved:
@@ -198,17 +198,16 @@ class Nesting:
             here = [n for n in body.nodes if self.home.get(n) is body]
             body.nodes[:] = sorted(here, key=self._present.__getitem__)
 
-    def _outside(self, body: Region, known: set[Region | None]) -> Region | None:
-        """Returns the body to which a node can be hoisted whose operands belong to the bodies
-        `known`: outside the outermost loop that contains none of them, but still inside a body
-        shared by several calls."""
-        found = at = body
-        while at is not None and at not in known and at.arguments is None:
+    def _outside(self, body: Region, operand_bodies: set[Region | None]) -> Region | None:
+        """Returns the body to which a node of `body` can be hoisted: outside the outermost loop
+        that contains none of its operands, but still inside a body shared by several calls."""
+        target = at = body
+        while at is not None and at not in operand_bodies and at.arguments is None:
             around = self.home.get(at.block)
             if at.block.op is op.loop:
-                found = around
+                target = around
             at = around
-        return found
+        return target
 
     def origin(self, n: Node) -> Node:
         """Returns the node that replaces `n`, or `n` itself."""
@@ -217,8 +216,8 @@ class Nesting:
         return n
 
     def reached(self, body: Region, wanted: Iterable[Node]) -> set[Node]:
-        """Returns the nodes of a body and of the blocks in it that are needed to compute the
-        `wanted` values."""
+        """Returns the nodes of a body, and of the blocks in it, that the `wanted` values depend
+        on."""
         home, same, depth, present = self.home, self.same, body.depth, self._present
         stack, found = list(wanted), set()
         while stack:
@@ -236,7 +235,7 @@ class Nesting:
 
 
 def leaked() -> RuntimeError:
-    """Returns the error to raise when a value escapes the body in which it is defined."""
+    """Returns the error for a value that escapes the body in which it is defined."""
     return RuntimeError(
         "a value that was computed in the body of a symbolic loop, branch or call is used outside "
         "of it. Only the state that a loop's body gives, and the results of a branch or call, are "

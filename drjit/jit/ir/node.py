@@ -23,7 +23,8 @@ from .op import Op
 
 serials = count(1)
 next_serial = serials.__next__
-"""Returns the serial number of a new node. Generated code asks `serials`, which is quicker."""
+"""Returns the serial number of a new node. Generated code uses `serials` itself, which is
+faster."""
 
 
 class Node:
@@ -59,7 +60,7 @@ class Node:
 
 LITERAL, BUFFER, AFTER, SPLAT = op.literal, op.buffer, op.after, op.splat
 _CAST = op.cast
-LARGEST = (1 << 32) - 1  # lane indices have 32 bits
+MAX_SIZE = (1 << 32) - 1  # lane indices have 32 bits
 
 
 def make(op_: Op, dtype: DType, size: int, deps: tuple[Node, ...] = (), data: Any = None) -> Node:
@@ -80,15 +81,15 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
     type.
 
     Raises:
-        RuntimeError: the size exceeds `LARGEST`.
+        RuntimeError: the size exceeds `MAX_SIZE`.
     """
-    if size > LARGEST:
+    if size > MAX_SIZE:
         check_size(size)
     return make(LITERAL, dtype, size, (), NORMALIZE[dtype.element](value))
 
 
 @cache
-def literals(dtype: DType) -> Callable[..., Node | None]:
+def literal_converter(dtype: DType) -> Callable[..., Node | None]:
     """Returns a function that converts a Python number to a literal, by default of size 1, or
     returns None if arrays of this type do not accept the number as is. It runs for every number in
     a program, so it must be fast."""
@@ -96,7 +97,7 @@ def literals(dtype: DType) -> Callable[..., Node | None]:
     normalized = ROUNDED[dtype.element] if dtype.is_float else None
     low, high = dtype.low, dtype.high
 
-    def made(value: Any, size: int = 1) -> Node | None:
+    def convert(value: Any, size: int = 1) -> Node | None:
         if type(value) not in kinds:
             return None
         if normalized is not None:
@@ -113,28 +114,28 @@ def literals(dtype: DType) -> Callable[..., Node | None]:
         n.serial = next_serial()
         return n
 
-    return made
+    return convert
 
 
 class _Constants(dict[tuple[DType, float], Node]):
     def __missing__(self, key: tuple[DType, float]) -> Node:
-        found = self[key] = literal(*key)
-        return found
+        node = self[key] = literal(*key)
+        return node
 
 
 CONSTANTS = _Constants(
     {(t, v): make(LITERAL, t, 1, (), f(v)) for t, f in NORMALIZE.items() for v in (0, 1)}
 )
-"""Literals of size 1 by type and value, where the package chose the value, so that nodes may be
-shared. Numbers in user programs must not share nodes: kernels would then depend on which of them
-happen to be equal. At first, it has the constants that derivatives use most."""
+"""Literals of size 1 by type and value, for values that the package itself chooses, so that nodes
+may be shared. Numbers in user programs must not share nodes: kernels would then depend on which of
+them happen to be equal. Initially, it holds the constants that derivatives use most."""
 shared = frozenset(CONSTANTS.values())
 
 
 def check_size(size: int) -> None:
-    """Raises a RuntimeError for an array with more than `LARGEST` entries."""
-    if size > LARGEST:
-        raise RuntimeError(f"an array cannot have {size:,} entries: the limit is {LARGEST:,}")
+    """Raises a RuntimeError for an array with more than `MAX_SIZE` entries."""
+    if size > MAX_SIZE:
+        raise RuntimeError(f"an array cannot have {size:,} entries: the limit is {MAX_SIZE:,}")
 
 
 def buffer(dtype: DType, size: int, memory: Any) -> Node:
@@ -154,7 +155,7 @@ class SizeError(RuntimeError):
 
 
 MIXTURE = "operation that mixes symbolic"
-"""What the message of a `SizeError` says about operands with and without a size of their own."""
+"""How a `SizeError` describes operands some of which depend on symbolic values."""
 
 
 def broadcast_size(nodes: tuple[Node, ...], what: str) -> int:
@@ -274,8 +275,8 @@ def cast(dtype: DType, a: Node) -> Node:
         return a
     if a.op is LITERAL:
         value, to = a.data, dtype.element
-        # Normalizing folds where integers wrap or a number is rounded at most once, but not, for
-        # example, large integers that become floats.
+        # Normalizing is enough where integers wrap or a number is rounded at most once, but not,
+        # for example, where a large integer becomes a float.
         if type(value) is float:
             same = to.is_float
         else:
@@ -327,7 +328,7 @@ def evaluate_literal(op_: Op, dtype: DType, deps: tuple[Node, ...]) -> Any:
         value = fold(*values)
         if value is not None:
             return value
-    from ..target import number  # the math library, which most programs need for arrays alone
+    from ..target import number  # the math library, which few programs need for literals
 
     return number.evaluate(op_, deps[op_.result == "second"].dtype.element, values)
 

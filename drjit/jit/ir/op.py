@@ -49,21 +49,22 @@ class Op:
     elementary instructions; it guides the choice of variant and block size.
 
     `kind` and `text` define the notation in kernel text: a `prefix` or `infix` operator, a `call`,
-    or a special form named after the operation.
+    or a special form named after the operation. Conversions and operations of the first three kinds
+    are `elementwise`.
 
     The remaining fields apply to some operations only. For element-wise operations:
 
     - `method` and `symbol`: the Python operator (`__add__`) and its notation;
     - `library`: the module of `mathlib` that defines it as kernel text;
-    - `fused`: NumPy must emulate fused multiply-adds for it, as for library functions;
+    - `fused`: NumPy has to emulate fused multiply-adds for it, as for library functions;
     - `exact`: the `f32` result for `f16` operands needs no rounding;
     - `in_code`: a constant count or divisor becomes part of the code, which is then much shorter;
-      such a node has one operand and stores the number as its data;
-    - `reduction` and `start`: the name of the corresponding reduction, and its result for no
-      entries if that is not the neutral number;
+      the node then has a single operand and stores the number as its data;
+    - `reduction` and `start`: the name of the corresponding reduction, and its result for an empty
+      array if that is not the neutral number;
     - `linear`: the operands' gradients equal the result's, up to sign;
     - `guarded`, `masks`, `symmetric`: see `Rule` in the derivatives;
-    - the identities in the table below that of operations.
+    - the algebraic identities in the second table below.
 
     For other operations:
 
@@ -72,11 +73,11 @@ class Op:
     - `block`: it has bodies;
     - `reads`: the operands that are read as memory, as a slice;
     - `words`: the operands that appear in the text as words of the parameter block;
-    - `several`: it has several results, their number is its data, or that of its data's `returned`;
+    - `several`: it has several results; its data is their number, or lists them as `returned`;
     - `whole`: it consumes whole vectors;
     - `waits`: it may have to wait for other operations, or they for it.
 
-    `code` is for native code: the position in the table, and what `structure` knows besides.
+    `code` is for native code: the position in the table, and what `structure` adds to it.
     """
 
     __slots__ = ("__dict__", "__weakref__", "code")
@@ -93,11 +94,11 @@ class Op:
             self.kind = name
         elif form != "call":
             self.kind, self.text = ("prefix", "infix")[self.arity - 1], form
-        self.plain = self.kind in ("prefix", "infix", "call", "cast", "bitcast")
-        said: dict[str, str] = {}
+        self.elementwise = self.kind in ("prefix", "infix", "call", "cast", "bitcast")
+        fields: dict[str, str] = {}
         for fact in facts:
-            word, _, said[word] = fact.partition("=")
-        has, get = said.__contains__, said.get
+            word, _, fields[word] = fact.partition("=")
+        has, get = fields.__contains__, fields.get
         self.method, self.symbol = get("method", ""), get("symbol", self.text)
         self.library, self.fused = get("library", ""), has("fused") or has("library")
         self.neutral, self.absorbing = _number(get("neutral")), _number(get("absorbing"))
@@ -122,8 +123,8 @@ class Op:
 
     @property
     def python(self) -> Callable[..., Any]:
-        """Returns the function that computes it on Python numbers, where Python has such an
-        operator or reduction."""
+        """Returns the function that computes it on Python numbers, if Python has such an operator
+        or reduction."""
         if self.method:
             return getattr(operator, f"__{self.method}__")
         return getattr(builtins, self.reduction)
@@ -238,12 +239,12 @@ branch                0 static -    own    0  block
 result                1 static -    own    0  waits
 """
 
-# Algebraic identities, from which everything that simplifies operations is made. Each holds for all
-# values: x*0 and x-x may be NaN, and x+0 turns -0 into 0.
+# The algebraic identities by which operations are simplified. Each holds for all values, which is
+# why many are missing: x*0 and x-x may be NaN, and x+0 turns -0 into 0.
 #
 # - `neutral`: the number that, as the second operand, leaves the first one unchanged;
 # - `absorbing`: the number that, as the second operand, is the result; floats have none;
-# - `commutative`: the same goes for the first operand;
+# - `commutative`: so does either number as the first operand;
 # - `idempotent`: if both operands, or values of a select, are the same, they are the result;
 # - `involution`: the operation is its own inverse.
 _IDENTITIES = """
@@ -277,7 +278,7 @@ REDUCTIONS = {o.reduction: o for o in TABLE.values() if o.reduction}
 
 
 def _as_number(value: Any, dtype: DType) -> Any:
-    """Returns a number of the table as one of the type; -1 has all bits set."""
+    """Returns a number of the tables as a value of the type; -1 has all bits set."""
     if dtype.is_mask:
         return bool(value)
     if dtype.is_float:
@@ -297,21 +298,21 @@ def special_numbers(op_: Op, dtype: DType) -> tuple[Any, Any]:
     )
 
 
-def identity(reduction: str, dtype: DType) -> float:
-    """Returns the reduction of an empty array, as a number of the type."""
+def starting_value(reduction: str, dtype: DType) -> float:
+    """Returns the reduction of an empty array, as a value of the type."""
     return _as_number(REDUCTIONS[reduction].start, dtype)
 
 
 def neutral(reduction: str, dtype: DType) -> float:
-    """Returns a value that leaves any number unchanged when reduced with it: of the two zeros,
-    -0.0."""
+    """Returns the value that leaves any number unchanged when combined with it; for sums of floats
+    that is -0.0."""
     o = REDUCTIONS[reduction]
     return _as_number(o.start if o.neutral is None else o.neutral, dtype)
 
 
-def passed_over(reduction: str, dtype: DType) -> float:
-    """Returns a value that leaves an element unchanged when combined into memory, which may contain
-    a NaN."""
+def ignored(reduction: str, dtype: DType) -> float:
+    """Returns the value that leaves any element of memory, even NaN, unchanged when combined into
+    it."""
     return nan if reduction in ("min", "max") and dtype.is_float else neutral(reduction, dtype)
 
 

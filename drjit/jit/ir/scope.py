@@ -1,8 +1,8 @@
 """A thread's open recordings: the bodies of the symbolic loops and branches that it is tracing.
 
 A scope holds the mask of the lanes that execute the code being traced. It collects the code's side
-effects, which belong to the loop or branch and not to the surrounding program. The device on which
-a thread computes with constants alone is chosen here as well (`using`).
+effects, which belong to the loop or branch and not to the surrounding program. The thread's current
+device, which computes where there are only constants, is chosen here as well (`using`).
 """
 
 import threading
@@ -39,7 +39,7 @@ class Scope:
         self.afters: list[Any] = []
 
 
-class using:  # a class, as these take less time than generators
+class using:  # a class, because it takes less time than a generator
     """Makes a device the current one in a block of statements; None changes nothing."""
 
     __slots__ = ("before", "device")
@@ -55,9 +55,9 @@ class using:  # a class, as these take less time than generators
         chosen.device = self.before
 
 
-class StateTarget(RuntimeError):
-    """A gather from, or scatter to, `node`, which is the state of a loop or an argument of a branch
-    and hence has no memory."""
+class StateAccessError(RuntimeError):
+    """A gather from or scatter to `node`, which is the state of a loop or an argument of a branch
+    and hence has no memory; `written` says that it was a scatter."""
 
     def __init__(self, node: Node, written: bool) -> None:
         super().__init__(
@@ -68,12 +68,12 @@ class StateTarget(RuntimeError):
         self.node, self.written = node, written
 
 
-class OpenRegion:
-    """Metadata of a loop or branch node.
+class BlockData:
+    """The data of a node that is a block: a loop, branch or call.
 
-    `counts` is the number of operands per role, `depth` the number of recordings open around it.
-    `values` refers to the nodes of its results; `shared` is the body that a call shares with other
-    calls (see `sharing`).
+    `counts` has the numbers of operands by role (see `RegionOperands`), `depth` is the number of
+    recordings that were open around it. `values` refers to the nodes of its results; `shared` is
+    the body that a call shares with other calls (see `sharing`).
     """
 
     __slots__ = ("counts", "depth", "shared", "values")
@@ -84,17 +84,18 @@ class OpenRegion:
 
     @property
     def static(self) -> tuple:
-        """Returns the part of the metadata that kernel text depends on."""
+        """Returns the part that kernel text depends on."""
         return (self.counts, self.depth)
 
 
 class LaneRegion:
     """Code that runs for several lanes at once without being recorded: the body of an evaluated
-    loop, branch or call. A value of size 1 that it computes, from the serial number `begin` on,
+    loop, branch or call. A value of size 1 that it computes, with a serial number from `begin` on,
     stands for one value in each of the lanes, and so does its derivative.
 
-    If the lanes are some of those of the code around, which has `size`, `index` has their numbers;
-    `around` is the region of that code, and `outermost` where the first region begins.
+    If its lanes are some of the `size` lanes of the surrounding code, `index` has their numbers.
+    `around` is the region of the surrounding code, and `outermost` the serial number from which the
+    outermost region begins.
     """
 
     __slots__ = ("around", "begin", "index", "outermost", "size")
@@ -143,20 +144,21 @@ def active() -> Node:
 
 
 def region() -> LaneRegion | None:
-    """Returns the innermost region in which this thread runs code for several lanes."""
+    """Returns this thread's innermost region of code for several lanes."""
     return _stack.region
 
 
 def nothing_runs() -> bool:
-    """Returns whether a function is being called for no lanes, for the types of its results."""
+    """Returns whether a function is being called for no lanes, only for the types of its
+    results."""
     region = _stack.region
     return region is not None and region.index is not None and region.index.size == 0
 
 
 @contextmanager
 def running(index: Node | None = None, size: int = 1) -> Iterator[None]:
-    """Declares that the code being traced runs for all lanes of the surrounding code, or those of a
-    mask; or for a group of its `size` lanes, whose numbers are the `index`."""
+    """Declares that the code being traced runs for all lanes of the surrounding code or those of a
+    mask, or, with an `index`, for the lanes with these numbers among its `size` lanes."""
     before = _stack.region
     if index is not None:
         _stack.region = LaneRegion(next_serial(), before, index, size)

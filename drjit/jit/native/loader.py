@@ -35,7 +35,7 @@ def addresses(
         return {}
     code = entry.code if entry else _compiled(modules, names, level, more)
     exported = sorted(names)
-    library, found = image.link(code, exported)
+    library, found = image.load(code, exported)
     if entry is None:
         cache.put(key, modules, code, False)
     # Threads may still be inside while the interpreter shuts down: code is never unloaded.
@@ -56,7 +56,7 @@ def _compiled(modules: str, names: Sequence[str], level: int, more: dict[str, st
     ]  # fmt: skip
     text = language.module_text(functions, [(t, found[m]) for m, t in (more or {}).items()])
     code = llvm.object_code(text, False, in_memory=True, level=level)
-    return image.linked(code, sorted(names))
+    return image.build(code, sorted(names))
 
 
 def bound(name: str, function: int, *owner: int) -> Callable[..., Any]:

@@ -202,7 +202,7 @@ class Effect(Object):
     size: Word
 
 
-class OpenRegion(Object):
+class BlockData(Object):
     counts: Word
     depth: Word
     shared: Word
@@ -245,7 +245,7 @@ class GradScope(Object):
 samples[Node] = _Node
 samples[Op] = lambda: object.__new__(op.Op)
 samples[DType] = lambda: object.__new__(dt.DType)
-samples[OpenRegion] = lambda: object.__new__(scope.OpenRegion)
+samples[BlockData] = lambda: object.__new__(scope.BlockData)
 
 
 def are_known(kinds: Iterable[type]) -> bool:

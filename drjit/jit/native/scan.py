@@ -34,7 +34,7 @@ def push_region(s: objects.Scan, node: objects.Node) -> Word:
     """Adds what a loop or branch has besides its operands: its depth and its counts, of which the
     first is that of its variables, and a branch has one more for each body. Returns 0 if calls
     share the body, or an outermost loop has other results to compute."""
-    region: objects.OpenRegion = node.data
+    region: objects.BlockData = node.data
     if region.shared != s.none:
         return 0
     counts = region.counts + objects.ITEMS
@@ -57,7 +57,7 @@ def push_region(s: objects.Scan, node: objects.Node) -> Word:
     return 1
 
 
-def is_complete(s: objects.Scan, loop: objects.OpenRegion) -> Word:
+def is_complete(s: objects.Scan, loop: objects.BlockData) -> Word:
     """Whether this evaluation has all results of an outermost loop that are left to compute, for
     which it would run again."""
     for k in range(word(loop.values + objects.SIZE)):

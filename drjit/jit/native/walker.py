@@ -182,7 +182,7 @@ def visit(s: objects.Scan, node: objects.Node, position: Word, cell: objects.Nod
         return 1
     if s.visited + word(node.deps + objects.SIZE) > objects.VISITS:
         return 0
-    if kind == structure.PLAIN:
+    if kind == structure.ELEMENTWISE:
         if word(node.deps + objects.SIZE) == 1:
             push(s, start + type_of(s, node))
             push_data(s, node.data)

@@ -1,5 +1,5 @@
 """Operations in which lanes work together: prefix and block reductions, compression of masks, and
-sorting. They read evaluated buffers, and are primitives of the device that holds these.
+sorting. They read evaluated buffers, and are primitives of the device that holds them.
 """
 
 from ..device import common
@@ -15,13 +15,13 @@ from ..run.history import one_operation
 @operation
 @one_operation("BlockPrefixReduce", lambda reduce, a, *_: a.size)
 def prefix(reduce: str, a: Node, exclusive: bool, block_size: int = 0) -> Node:
-    """Returns the prefix reduction of all lanes, or within runs of `block_size` lanes."""
+    """Returns the prefix reduction of all lanes, or that within each run of `block_size` lanes."""
     n, t = a.size, a.dtype
     if n == 0:
         return literal(t, 0, 0)
     block_size = block_size or n
     if block_size == 1 or n == 1:
-        return literal(t, op.identity(reduce, t), n) if exclusive else a
+        return literal(t, op.starting_value(reduce, t), n) if exclusive else a
     source = schedule.materialize(a).data
     return buffer(t, n, source.device.prefix(reduce, t, n, source, exclusive, block_size))
 
@@ -34,8 +34,8 @@ def block_reduce(reduce: str, a: Node, block_size: int) -> Node:
 @operation
 @one_operation("BlockReduce", lambda reduce, a, *_: a.size)
 def _block_reduce(reduce: str, a: Node, block_size: int, count: int) -> Node:
-    """Reduces `count` runs. A recording with this number is invalid for sizes that are not
-    multiples."""
+    """Reduces `count` runs: an argument, so that a frozen recording is not replayed for a size that
+    is not a multiple."""
     t, n = a.dtype, a.size
     if block_size == 1 or n == 0:
         return a
@@ -69,17 +69,17 @@ def compress(mask: Node) -> Node:
     if n == 0:
         return literal(dt.u32, 0, 0)
     source = schedule.materialize(mask).data
-    found, size = source.device.compress(n, source)
-    return buffer(dt.u32, size, found)
+    indices, size = source.device.compress(n, source)
+    return buffer(dt.u32, size, indices)
 
 
-# ---- Sorting: unsigned integers that order as the values do, which the device sorts
+# ---- Sorting: the device sorts unsigned integers that have the order of the values
 
 _UNSIGNED = {1: dt.u8, 2: dt.u16, 4: dt.u32, 8: dt.u64}
 
 
 def sort_keys(a: Node, descending: bool, exact: bool = False) -> Node:
-    """Returns unsigned integers that sort like the values, with NaN as the largest.
+    """Returns unsigned integers with the order of the values, in which NaN is the largest.
 
     With `exact`, negative zero comes before zero, so `sorted_values` recovers every number.
     """
@@ -127,8 +127,8 @@ def sort(a: Node, descending: bool) -> Node:
     """Sorts values in increasing or decreasing order; NaN counts as larger than every number."""
     if a.size <= 1:
         return a
-    found = _sorted(sort_keys(a, descending, exact=True), None, a.dtype.bits)
-    return sorted_values(a.dtype, found, descending)
+    keys = _sorted(sort_keys(a, descending, exact=True), None, a.dtype.bits)
+    return sorted_values(a.dtype, keys, descending)
 
 
 def argsort(a: Node, descending: bool, run: int = 0) -> Node:
@@ -152,10 +152,10 @@ def argsort(a: Node, descending: bool, run: int = 0) -> Node:
 @operation
 @one_operation("MkPerm", lambda key, *_: key.size)
 def _sorted(key: Node, payload: Node | None, bits: int) -> Node:
-    """Returns keys of `bits` bits sorted, or the payload in their order."""
+    """Returns sorted keys of `bits` bits, or the payload in their order."""
     n, t = key.size, key.dtype
     source = schedule.materialize(key).data
     carried = schedule.materialize(payload).data if payload is not None else None
     device = source.device if carried is None else common(source, carried)
-    found = device.sort(t, n, source, carried, bits)
-    return buffer(t if payload is None else dt.u32, n, found)
+    result = device.sort(t, n, source, carried, bits)
+    return buffer(t if payload is None else dt.u32, n, result)

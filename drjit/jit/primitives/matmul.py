@@ -11,15 +11,15 @@ from ..run import schedule
 from ..run.freeze import operation
 from ..run.history import one_operation
 
-# Matrices of a batch up to which it is remembered how they are cut.
+# Layouts of batches with up to so many matrices are remembered, and how devices divide them.
 REMEMBERED = 64
 
 
 class ProductLayout:
     """Products of `m` by `k` and `k` by `n` matrices, one after the other, and how they lie in
-    memory: transposed ones are stored as `k` by `m`, or `n` by `k`, and a row of `offsets` says
-    where the operands start. `plans` are for
-    devices to remember how the products are cut.
+    memory: `sizes` are `m`, `n` and `k`, transposed operands are stored as `k` by `m`, or `n` by
+    `k`, and a row of `offsets` says where the operands of a product start. In `plans`, devices
+    remember how they divide the products.
     """
 
     __slots__ = ("offsets", "plans", "sizes", "transposed")
@@ -48,8 +48,7 @@ def _remembered(
 def layout(
     sizes: tuple[int, int, int], transposed: tuple[bool, bool], offsets: np.ndarray
 ) -> ProductLayout:
-    """Returns the layout of products in memory. Equal layouts of few matrices are the same
-    object."""
+    """Returns the layout of products; equal layouts of few matrices are the same object."""
     if len(offsets) > REMEMBERED:
         return ProductLayout(sizes, transposed, offsets)
     return _remembered(sizes, transposed, offsets.tobytes())
@@ -58,7 +57,7 @@ def layout(
 @operation
 @one_operation("BatchedGemm", lambda a, b, layout: prod(layout.sizes[:2]) * len(layout.offsets))
 def matmul(a: Node, b: Node, layout: ProductLayout) -> Node:
-    """Returns products of matrices."""
+    """Returns the products of a batch of matrices."""
     t = a.dtype
     m, n, k = layout.sizes
     size = m * n * len(layout.offsets)

@@ -6,7 +6,7 @@ from typing import Any
 from ..device import Buffer
 from ..ir import dtype as dt
 from ..ir import op
-from ..ir.effects import inside
+from ..ir.effects import block_effects
 from ..ir.node import AFTER, Node, make
 from ..ir.scope import innermost, stack
 
@@ -95,7 +95,7 @@ def _follow(effect: Node, needed: set[Node]) -> None:
     if effect.op.effect:
         needed.update(effect.data.order)
     elif effect.op.block:
-        for e in inside(effect):
+        for e in block_effects(effect):
             _follow(e, needed)
 
 

@@ -17,9 +17,9 @@ from .. import collector, flags, locks
 from .. import substitutes as native
 from ..device import Buffer, Device, DeviceMismatch, Kernel, current, mismatch
 from ..ir import label, op
-from ..ir.effects import afters, inside, old_values, undo, without_escaped
+from ..ir.effects import afters, block_effects, old_values, undo, without_escaped
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
-from ..ir.scope import ACTIVE, WRITTEN, OpenRegion
+from ..ir.scope import ACTIVE, WRITTEN, BlockData
 from ..text import program, source, structure
 from . import launch, pending, stages
 from . import plan as plans
@@ -159,7 +159,7 @@ def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
                 copy.data.shape = e.shape
                 copy.data.order = tuple([copies[o] for o in e.order if o in copies])
             elif n.op.block:
-                copy.data = OpenRegion(n.data.counts, n.data.depth, n.data.shared)
+                copy.data = BlockData(n.data.counts, n.data.depth, n.data.shared)
             label.locations.pop(copy, None)  # the line that asks for the text
             for table in tables:
                 if n in table:
@@ -264,7 +264,7 @@ def _in_stages(
     watched = [(n, n.size) for n in (*graph.noted, *reduced)]
     found = [roots]
     if waits is not None:
-        found = stages.find(roots, *graph.apart(), [n for n in graph.noted if stages.waits(n)])
+        found = stages.find(roots, *graph.split(), [n for n in graph.noted if stages.waits(n)])
     done: list[Launch | None] = []
     for size, group in [row for stage in found for row in _by_lanes(stage)]:
         left = [n for n in group if n.op is not BUFFER]
@@ -459,7 +459,7 @@ def _planned(
 ) -> tuple[Plan, str]:  # fmt: skip
     """Returns the plan of a new program, and the name under which the disk cache is to keep it once
     it has been launched; no name if it has it, or cannot."""
-    targets = graph.targets()
+    targets = graph.writers()
     if targets:
         # The text, which identifies kernels, does not show the positions of effects among the
         # roots.
@@ -588,7 +588,7 @@ def finish_effect(n: Node) -> None:
     it."""
     waiting = afters(n)
     if n.op.block:
-        for value in old_values(inside(n)):
+        for value in old_values(block_effects(n)):
             leaked = value()
             if leaked is not None:  # defined only where the update took place, which is over
                 leaked.op, leaked.deps, leaked.data = _STATE, (), None

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from operator import attrgetter
 
 from ..ir import op
-from ..ir.effects import effects_inside
+from ..ir.effects import count_effects
 from ..ir.node import AFTER, BUFFER, Node
 from ..ir.scope import WRITTEN, innermost
 from ..text import structure
@@ -152,7 +152,7 @@ def _once(results: set[Node], nodes: list[Node]) -> set[Node]:
     lanes."""
     found = set()
     for result in results:
-        if effects_inside(result.deps[0]):
+        if count_effects(result.deps[0]):
             users = {result}
             for n in nodes:
                 if not users.isdisjoint(n.deps):

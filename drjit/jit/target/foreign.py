@@ -9,8 +9,8 @@ from ..tuples import NamedTuple
 
 
 class Raised(NamedTuple):
-    """A statement that raises an exception: the class and its arguments, None if these are computed
-    when it is raised, and where it is in the user's program."""
+    """A statement that raises an exception: the class, its arguments (None if these are computed at
+    run time), and where it is in the user's program."""
 
     kind: type[BaseException]
     arguments: tuple | None
@@ -53,8 +53,10 @@ class ForeignFunction:
     def error(self, number: int, lane: int, location: str) -> Exception:
         """Returns the exception to raise for the number that a lane returned."""
         raised = self.errors[min(number, len(self.errors)) - 1]
-        given = raised.arguments
-        message = "computed when raised" if given is None else ", ".join([str(a) for a in given])
+        arguments = raised.arguments
+        message = "computed when raised"
+        if arguments is not None:
+            message = ", ".join([str(a) for a in arguments])
         where = f"lane {lane} of {self.title}(), {raised.file}:{raised.line}"
         text = f"{message} ({where}; called at {location})"
         if issubclass(raised.kind, Exception):
@@ -69,4 +71,4 @@ functions: dict[str, ForeignFunction] = {}
 """The functions that kernels of this process call, by name."""
 
 symbols: dict[str, int] = {}
-"""The addresses of what they call in turn, as far as the process does not export it."""
+"""The addresses of the functions that those call in turn, if the process does not export them."""

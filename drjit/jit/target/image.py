@@ -1,6 +1,6 @@
 """Machine code in memory. An image is ready to run: the sections of an object file, laid out and
-linked, so that a later process only copies them into memory. It takes a tenth of the time of LLVM's
-linker, and neither LLVM nor the compiler need be loaded.
+linked, so that a later process only copies them into memory. That takes a tenth of the time of
+LLVM's linker, and neither LLVM nor the compiler needs to be loaded.
 
 It leans on the ELF format (System V ABI, chapter 4 and the supplement for AMD64), and handles what
 the compiler emits for kernels: position-independent code with constants, and calls of functions of
@@ -44,13 +44,13 @@ class _Object(NamedTuple):
     symbols: list[tuple[str, int, int]]  # name, section, offset
 
 
-def linked(code: bytes, exported: Sequence[str]) -> bytes:
-    """Returns the image of an object file that exports these functions, or the file itself if it
-    has something that an image cannot contain."""
+def build(code: bytes, exported: Sequence[str]) -> bytes:
+    """Returns an image of an object file that exports these functions, or the file itself if it has
+    something that an image cannot contain."""
     if sys.platform != "linux" or code[:7] != _ELF or code[16:20] != _AMD64:
         return code
     try:
-        return _linked(_tables(code), exported)
+        return _build(_read_tables(code), exported)
     except (_Unsupported, struct.error):
         return code
 
@@ -68,7 +68,7 @@ class Loaded:
     __slots__ = ("_library", "finish", "kernel")
 
     def __init__(self, code: bytes, name: str, has_finish: bool):
-        self._library, addresses = link(code, exports(name, has_finish))
+        self._library, addresses = load(code, exports(name, has_finish))
         self.kernel, self.finish = addresses if has_finish else (addresses[0], 0)
 
 
@@ -77,17 +77,17 @@ def exports(name: str, has_finish: bool) -> list[str]:
     return [name, f"{name}_finish"] if has_finish else [name]
 
 
-def link(code: bytes, symbols: list[str]) -> tuple[Any, list[int]]:
-    """Loads an image or an object file; returns the object that keeps it loaded, and the addresses
-    of the symbols."""
+def load(code: bytes, symbols: list[str]) -> tuple[Any, list[int]]:
+    """Loads an image or an object file into memory; returns the object that keeps it there, and the
+    addresses of the symbols."""
     if is_image(code):
-        return _mapped(code, symbols)
+        return _map(code, symbols)
     from .simd import llvm
 
     return llvm.link(code, symbols)
 
 
-def _mapped(code: bytes, symbols: Sequence[str]) -> tuple[Any, list[int]]:
+def _map(code: bytes, symbols: Sequence[str]) -> tuple[Any, list[int]]:
     """Makes an image executable; returns the object that keeps it in memory, and the addresses of
     the functions.
 
@@ -127,7 +127,7 @@ def _address(name: str) -> int:
     return found or 0
 
 
-def _tables(code: bytes) -> _Object:
+def _read_tables(code: bytes) -> _Object:
     """Reads the tables of an object file."""
     (start,) = struct.unpack_from("<Q", code, 40)
     _, count, names_at = struct.unpack_from("<HHH", code, 58)
@@ -146,8 +146,8 @@ def _string(code: bytes, start: int) -> str:
     return code[start : code.index(b"\0", start)].decode()
 
 
-def _linked(o: _Object, exported: Sequence[str]) -> bytes:
-    data, places = _laid_out(o)
+def _build(o: _Object, exported: Sequence[str]) -> bytes:
+    data, places = _lay_out(o)
     calls: dict[str, int] = {}  # the places of jumps to functions of the process
 
     def place(symbol: int, through: bool, slot: int = 0) -> int:
@@ -188,7 +188,7 @@ def _linked(o: _Object, exported: Sequence[str]) -> bytes:
     return _HEAD + "|".join(entries).encode() + b"\n" + bytes(data)
 
 
-def _laid_out(o: _Object) -> tuple[bytearray, dict[int, int]]:
+def _lay_out(o: _Object) -> tuple[bytearray, dict[int, int]]:
     """Returns the contents of memory, and the places of the sections in it."""
     data, places = bytearray(), {}
     for k, (_, kind, flags, _, offset, size, _, _, align, _) in enumerate(o.sections):

@@ -1,8 +1,8 @@
 """The kernel language: its operators and statements, and the types of their results.
 
-Types of values are not in a text, so whatever reads one infers them: by the rules of this module,
-forward from the statements that name a type. The reader of texts that users write
-(`drjit.jit.text.user`) does it first, and reports what has no type; the targets rely on that.
+A text does not state the types of values, so its readers infer them by the rules of this module,
+forward from the statements that name a type. The reader of users' texts (`drjit.jit.text.user`)
+reports what has no type; the targets rely on that.
 """
 
 import ast
@@ -32,10 +32,10 @@ CALLABLE = {o.text: o for o in op.TABLE.values() if o.kind == "call"}
 
 
 class Statement(NamedTuple):
-    """A call. `arguments` names what reads each of them in a text of the user's (see `CallText` in
-    `drjit.jit.text.user.accesses`), a star what reads all further ones; `result` is an element
-    type, T for that of the first argument, T* for several values of that, V for a vector, `-` for
-    none. With `outside`, it belongs outside of loops, branches and functions."""
+    """A call. `arguments` says how each of them is read in a user's text (see `CallText` in
+    `drjit.jit.text.user.accesses`), with a star before the kind of all further ones; `result` is an
+    element type, T for that of the first argument, T* for several values of that type, V for a
+    vector, or `-` for none. With `outside`, it belongs outside of loops, branches and functions."""
 
     name: str
     arguments: tuple[str, ...]
@@ -115,7 +115,7 @@ REFUSED = {
     "any_lane": "is only the test of if and while",
     "all_lanes": "is only the test of if and while",
 }
-"""Calls of the language that a text of the user's cannot have, and why."""
+"""Calls of the language that users' texts cannot have, and why."""
 
 INSTEAD: dict[type, str] = {
     ast.FloorDiv: "// is quotient(x, y), truncated as in C",
@@ -141,9 +141,8 @@ NAMES = frozenset(
 
 
 def operand_type(o: op.Op, types: Sequence[DType | None]) -> DType:
-    """Returns the type that the operands of an element-wise operation have in common. `None` is
-    that of a number, which takes the type of the others; scalars stand for all features of a
-    vector.
+    """Returns the type that the operands of an element-wise operation have in common. `None` stands
+    for a number, which takes the type of the others, and a scalar for all features of a vector.
 
     Raises:
         TypeError: there is none, or the operation does not exist for it.
@@ -179,8 +178,8 @@ def result_type(o: op.Op, t: DType) -> DType:
 
 
 def result_types(name: str, arguments: Sequence[Any]) -> tuple[DType, ...]:
-    """Returns the types of the results of an operation or statement. Arguments are types, of values
-    or named by the text, numbers and flags; anything else does not matter.
+    """Returns the types of the results of an operation or statement. Of the arguments, only types
+    (of values, or named by the text), numbers and flags matter.
 
     Raises:
         TypeError: the operation does not exist for them.
@@ -220,7 +219,7 @@ def _vector_type(statement: Statement, arguments: Sequence[Any]) -> DType:
     return vector(arguments[0], len(arguments) - 1 if statement.op is op.vector else arguments[1])
 
 
-def targets(s: ast.stmt) -> list[str]:
+def target_names(s: ast.stmt) -> list[str]:
     """Returns the names that an assignment defines."""
     nodes: list[Any] = getattr(s, "targets", None) or [getattr(s, "target", None)]
     names = [n for node in nodes for n in (node.elts if type(node) is ast.Tuple else [node])]
@@ -231,6 +230,6 @@ def assigned(statements: Iterable[ast.stmt]) -> list[str]:
     """Returns the names that statements assign, in order of appearance."""
     names: dict[str, None] = {}
     for s in statements:
-        inner = assigned(s.body) if isinstance(s, ast.If | ast.While) else targets(s)
+        inner = assigned(s.body) if isinstance(s, ast.If | ast.While) else target_names(s)
         names |= dict.fromkeys(inner)
     return list(names)

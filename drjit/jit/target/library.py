@@ -28,25 +28,25 @@ _FOLDER = os.path.join(os.path.dirname(__file__), "mathlib")
 
 
 class Table(tuple):
-    """A tuple of numbers of an element type, the last part of its name in the library."""
+    """A tuple of numbers of the element type `code`, with which its name in the library ends."""
 
     code: str
 
 
 def load(language: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the functions of the library, as they compute with the names of `language`."""
+    """Returns the functions of the library, which compute with the names in `language`."""
     from . import mathlib
 
     scope = {**language, "__name__": mathlib.__name__}
     for module in _FILES:
         name = f"{mathlib.__name__}.{module}"
-        found: Any = (finder.find_spec(name, mathlib.__path__) for finder in sys.meta_path)
-        spec = next(filter(None, found))  # `importlib.util` does the same, but takes long to import
+        specs: Any = (finder.find_spec(name, mathlib.__path__) for finder in sys.meta_path)
+        spec = next(filter(None, specs))  # `importlib.util` does the same, but takes long to import
         exec(spec.loader.get_code(spec.name), scope)
     for name, value in scope.items():
         if type(value) is tuple:
-            scope[name] = found = Table(value)
-            found.code = name.rpartition("_")[2]
+            scope[name] = numbers = Table(value)
+            numbers.code = name.rpartition("_")[2]
     return scope
 
 
@@ -56,31 +56,31 @@ _FILES = ("common", *dict.fromkeys(MODULES.values()))
 _unread = [*_FILES]
 
 
-def _found(name: str, definitions: dict[str, Any]) -> Any:
-    """Returns a definition, for which it reads the module of a public function, or those that are
-    left; raises KeyError if there is none."""
+def _look_up(name: str, known: dict[str, Any]) -> Any:
+    """Returns a definition, reading modules until it is known: that of a public function first.
+    Raises KeyError if there is none."""
     first = MODULES.get(name.rpartition("_")[0], "common")
-    while name not in definitions and (left := _unread[:]):
+    while name not in known and (left := _unread[:]):
         _read(first if first in left else left[0])
-    return definitions[name]
+    return known[name]
 
 
 def prepare(text: str) -> None:
-    """Reads the files if a kernel's text calls functions of the library, for a thread that will
-    compile it: to build syntax trees is for the program's own threads, see `parsing`."""
+    """Reads the files if a kernel's text calls functions of the library, before another thread
+    compiles it: only the program's own threads build syntax trees (see `parsing`)."""
     if _unread and any(f"{name}(" in text for name in MODULES):
         definitions()
 
 
 def definitions() -> dict[str, "ast.FunctionDef"]:
-    """Returns the definitions of all functions, those that are parts of others included."""
+    """Returns the definitions of all functions, including those that only others call."""
     while left := _unread[:]:
         _read(left[0])
     return _functions
 
 
 def _read(module: str) -> None:
-    """Reads a file. Two threads may do so at once, each of which finds what the first one keeps."""
+    """Reads a file. Two threads may do so at once; both then use the definitions of the first."""
     import ast  # not for kernels from the disk cache
 
     from ..parsing import syntax_tree
@@ -104,7 +104,7 @@ def function(name: str, code: str) -> "ast.FunctionDef":
     >>> function("sin", "f32").name
     'sin_f32'
     """
-    return _found(f"{name}_{code}", _functions)
+    return _look_up(f"{name}_{code}", _functions)
 
 
 @cache
@@ -112,7 +112,7 @@ def constant(name: str) -> float | int:
     """Returns the number that a module assigns to a name; raises KeyError if there is none."""
     import ast
 
-    return eval(compile(ast.Expression(_found(name, _constants)), name, "eval"))
+    return eval(compile(ast.Expression(_look_up(name, _constants)), name, "eval"))
 
 
 @cache
@@ -120,4 +120,4 @@ def table(name: str) -> tuple:
     """Returns the numbers that a module assigns to a name; raises KeyError if there is none."""
     import ast
 
-    return ast.literal_eval(_found(name, _constants))
+    return ast.literal_eval(_look_up(name, _constants))

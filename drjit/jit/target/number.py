@@ -1,4 +1,4 @@
-"""Operations of the kernel language on single numbers, in Python: literals are folded with them.
+"""Operations of the kernel language on single numbers, in Python: they fold literals.
 
 Results are those of kernels, bit by bit, except for the sign of NaN. The NumPy target would give
 the same, but importing NumPy takes longer than many programs do altogether.
@@ -22,7 +22,7 @@ _INF, _NAN = math.inf, math.nan
 
 
 def evaluate(op_: Op, dtype: DType, values: tuple[Any, ...]) -> Any:
-    """Returns an operation on operands of an element type.
+    """Returns the result of an operation on operands of an element type.
 
     >>> evaluate(op.sin, dt.f32, (1.0,))
     0.8414709568023682
@@ -45,12 +45,12 @@ def convert(to: DType, dtype: DType, value: Any) -> Any:
     if to.is_mask:
         return value != 0
     if to.is_float and not dtype.is_float:
-        # Double precision rounds only what is longer: a last bit that stands for all that are cut
-        # off lets the second rounding be the right one.
+        # Double precision rounds only longer integers. A last bit that stands for all those cut off
+        # makes the second rounding correct.
         excess = max(0, abs(value).bit_length() - 53)
-        kept = (abs(value) >> excess) | (value % (1 << excess) != 0)
+        leading = (abs(value) >> excess) | (value % (1 << excess) != 0)
         if to is not dt.f64:
-            value = math.copysign(kept << excess, value)
+            value = math.copysign(leading << excess, value)
         if to is dt.f16:
             value = normalize(dt.f32, value)
     return normalize(to, value)
@@ -60,11 +60,11 @@ def _call(op_: Op, dtype: DType, values: tuple[Any, ...]) -> Any:
     """Evaluates a function of the math library."""
     wide = dt.f32 if dtype is dt.f16 else dtype
     function = _library()[f"{op_.name}_{wide.code}"]
-    found = function(*[Number(wide, v) for v in values]).value
-    return found if wide is dtype else normalize(dtype, found)
+    result = function(*[Number(wide, v) for v in values]).value
+    return result if wide is dtype else normalize(dtype, result)
 
 
-# Where folders return None.
+# The cases in which folders return None.
 
 
 def _divided(dtype: DType, a: float, b: float) -> float:

@@ -1,7 +1,7 @@
 """How many lanes a packet of the SIMD target has: a matter of registers, latencies and caches.
 
-It is asked for the key of a kernel in the disk cache, for which nothing else of that target need be
-imported.
+The number is part of a kernel's key in the disk cache, so nothing else of that target need be
+imported for it.
 """
 
 import re
@@ -18,12 +18,12 @@ TASKS = ("matmul(", "reduce_rows(")
 # Lanes of a kernel with vectors: the rows of a few vectors fit into the L1 cache, and matrix
 # products are as fast as with more lanes.
 VECTOR_LANES = 16
-# Bytes for the vectors of a packet: the capacity of the L2 cache, or of the L1 cache if no product
-# needs packets of a certain width, as accesses to entries then are what takes the time.
+# Bytes for the vectors of a packet: the capacity of the L2 cache or, if there are no products, of
+# the L1 cache, since accesses to single entries then take most of the time.
 VECTOR_BYTES, ENTRY_BYTES = 1 << 18, 1 << 15
 # Minimum number of lanes in a packet.
 FEWEST_LANES = 4
-# The same for kernels without vectors, which must not wait for each operation.
+# The same for kernels without vectors, where operations of several registers must overlap.
 FEWEST_OF_PACKETS = 8
 # A kernel with a loop that is longer than this gets two vectors per packet: compile time over
 # speed. Beyond the second limit, the values of an iteration leave no registers for a second vector.
@@ -108,13 +108,14 @@ def _lanes_of_values(text: str, lines: int) -> int:
     if "    while " in text:
         if lines > LONG_LOOP_LINES:
             return default_lanes()
-        own = processor.register_bytes() == 64  # masks have registers of their own
-        if own and _has_large_state(text):
+        has_mask_registers = processor.register_bytes() == 64
+        if has_mask_registers and _has_large_state(text):
             return default_lanes()
-        return _lanes_of(4 if own and lines <= LOOP_LINES and "f64" not in text else 2)
+        is_short = lines <= LOOP_LINES and "f64" not in text
+        return _lanes_of(4 if has_mask_registers and is_short else 2)
     if any(name in text for name in _WIDE_TYPES):
-        few = any(name in text for name in _READS_OR_STORES)
-        return default_lanes() if few else _lanes_of(4)
+        accesses_memory = any(name in text for name in _READS_OR_STORES)
+        return default_lanes() if accesses_memory else _lanes_of(4)
     updates = sum([text.count(name) for name in UPDATES])
     if updates >= FEWEST_UPDATES and lines <= LINES_PER_UPDATE * updates:
         return FEWEST_OF_PACKETS

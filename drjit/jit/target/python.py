@@ -1,9 +1,9 @@
 """Kernel texts lane by lane on single numbers: how a new process computes a few of them, before it
 would have imported NumPy or loaded a compiled kernel.
 
-Texts with operations of single lanes, gathers, and reductions of all lanes can be run, with the
-results of the other targets; `handles` tells which. Operations are those of `number`. As nobody
-knows how long a loop takes, there is a time limit.
+Texts with operations on single lanes, gathers, and reductions over all lanes can be run, and give
+the results of the other targets; `handles` tells which texts these are. Operations are those of
+`number`. Since nobody knows how long a loop takes, there is a time limit.
 """
 
 import math
@@ -15,7 +15,7 @@ from typing import Any
 
 from ..ir.dtype import DType
 from ..ir.folding import normalize
-from ..ir.op import REDUCTIONS, identity
+from ..ir.op import REDUCTIONS, starting_value
 from . import number
 from .number import Number
 
@@ -53,7 +53,7 @@ def handles(text: str) -> bool:
     """
     if any(part in text for part in _EXCLUDED):
         return False
-    called, defined = set(), {""}  # which is what stands before other parentheses
+    called, defined = set(), {""}  # the empty name precedes parentheses that are no calls
     for line in text.split("\n"):  # a regular expression takes longer to be compiled
         for part in line.partition("#")[0].split("(")[:-1]:
             before, _, name = part.rpartition(" ")
@@ -69,8 +69,8 @@ _deadline = inf
 
 
 def run(kernel: Callable[[int, list], None], p: list[Any], size: int) -> None:
-    """Runs a kernel, whose globals begin as `namespace`. Its parameters are an `ErrorReport` or
-    None, sequences of Python numbers, literals, sizes, and an `Output` for each one.
+    """Runs a kernel whose globals are initially `namespace`. Its parameters are an `ErrorReport` or
+    None, sequences of Python numbers, literals, sizes, and an `Output` for each output.
 
     Raises:
         TooLong: a loop goes on after the time limit.
@@ -161,7 +161,9 @@ def _reduced(name: str, dtype: DType, values: list) -> Any:
             total = max(values, key=lambda v: math.copysign(1.0, v)) * 0.0
         return normalize(dtype, normalize(wide, total))
     if name in ("min", "max"):
-        return REDUCTIONS[name].python([identity(name, dtype), *values])  # a NaN is passed over
+        return REDUCTIONS[name].python(
+            [starting_value(name, dtype), *values]
+        )  # a NaN is passed over
     function = REDUCTIONS[name].python
     return normalize(dtype, fold(lambda a, b: normalize(wide, function(a, b)), values))
 

@@ -16,9 +16,9 @@ _LEAVES = frozenset(("literal", "lane", "active"))
 
 
 class Used(NamedTuple):
-    """The instructions of a body, and what it needs from outside in order of use: operations that
-    are repeated inside, and values passed as arguments. Also its first bounds check.
-    """
+    """The instructions `inside` a body, and what it needs from outside, in order of use: `leaves`,
+    which it repeats, and values from `outside`, which are passed as arguments. Also its first
+    bounds `check`."""
 
     inside: set[int]
     leaves: list[int]
@@ -27,42 +27,42 @@ class Used(NamedTuple):
 
 
 def repeated(program: Program) -> frozenset[Case]:
-    """Returns the cases of branches whose bodies equal others."""
+    """Returns the cases of branches whose bodies seem to occur several times."""
     cases = [c for i in program.instrs if type(i.data) is Branch for c in i.data.cases]
     if len(cases) < 2 or any(t.is_vector for t in {i.dtype for i in program.instrs}):
         return frozenset()
     lengths = [len(case.body) if case.function is None else 0 for case in cases]
     same = Counter(lengths)
-    looks = [
-        _look(program, case) if length and same[length] > 1 else (0, 0)
+    fingerprints = [
+        _fingerprint(program, case) if length and same[length] > 1 else (0, 0)
         for case, length in zip(cases, lengths, strict=True)
     ]
-    number = Counter(looks)
+    number = Counter(fingerprints)
     return frozenset(
-        [c for c, look in zip(cases, looks, strict=True) if number[look] > 1 and look[0] > 0]
+        [c for c, key in zip(cases, fingerprints, strict=True) if number[key] > 1 and key[0] > 0]
     )
 
 
-def _look(program: Program, case: Case) -> tuple[int, int]:
+def _fingerprint(program: Program, case: Case) -> tuple[int, int]:
     """Returns the length of a body, and a number that is equal for equal bodies; zeros if it is
     short."""
-    found = [program.instrs[n] for n in _all(program, case.body)]
-    if len(found) < SHORTEST:
+    instrs = [program.instrs[n] for n in _instructions(program, case.body)]
+    if len(instrs) < SHORTEST:
         return 0, 0
-    return len(found), hash(tuple([(i.op.name, i.dtype.code, len(i.args)) for i in found]))
+    return len(instrs), hash(tuple([(i.op.name, i.dtype.code, len(i.args)) for i in instrs]))
 
 
-def _all(program: Program, body: Sequence[int]) -> Iterator[int]:
+def _instructions(program: Program, body: Sequence[int]) -> Iterator[int]:
     """Yields the instructions of a body, including nested bodies."""
     for number in body:
         yield number
         data = program.instrs[number].data
         if type(data) is Loop:
-            yield from _all(program, data.test)
-            yield from _all(program, data.body)
+            yield from _instructions(program, data.test)
+            yield from _instructions(program, data.body)
         elif type(data) is Branch:
             for case in data.cases:
-                yield from _all(program, case.body)
+                yield from _instructions(program, case.body)
 
 
 def used(program: Program, case: Case) -> Used:
@@ -71,7 +71,7 @@ def used(program: Program, case: Case) -> Used:
     inside: set[int] = set(case.function.parameters) if case.function else set()
     needed: dict[int, None] = {}
     check: Instr | None = None
-    for number in _all(program, case.body):
+    for number in _instructions(program, case.body):
         i = program.instrs[number]
         inside.add(number)
         if i.op is in_bounds and check is None and case.function is None:
@@ -86,5 +86,5 @@ def used(program: Program, case: Case) -> Used:
                     inside.update(inner.function.parameters)
     outer = [number for number in needed if number not in inside]
     leaves = [number for number in outer if program.instrs[number].op.kind in _LEAVES]
-    given = [number for number in outer if program.instrs[number].op.kind not in _LEAVES]
-    return Used(inside, leaves, given, check)
+    passed = [number for number in outer if program.instrs[number].op.kind not in _LEAVES]
+    return Used(inside, leaves, passed, check)

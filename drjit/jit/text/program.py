@@ -17,9 +17,8 @@ from ..tuples import NamedTuple
 
 
 class Instr(NamedTuple):
-    """One operation: its operands are numbers of earlier instructions, `param` is the first word of
-    the parameter block that it uses.
-    """
+    """One operation. Its operands are numbers of earlier instructions; `param` is the first word of
+    the parameter block that it uses."""
 
     op: op.Op
     dtype: DType
@@ -55,8 +54,8 @@ class SharedFunction(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A body of a branch: the lanes of `mask` compute `results`. If it is the body of a `function`,
-    that is called with `arguments`."""
+    """A body of a branch: the lanes of `mask` compute `results`. The body of a `function` is called
+    with `arguments`."""
 
     mask: int
     body: tuple[int, ...]
@@ -66,8 +65,8 @@ class Case(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """Bodies for the lanes of different masks. `used` lists the positions of results that are
-    needed, `results` the instructions that stand for them."""
+    """Bodies for the lanes of different masks. `used` lists the positions of the results that are
+    needed, and `results` the instructions that stand for them."""
 
     cases: tuple[Case, ...]
     used: tuple[int, ...]
@@ -75,8 +74,8 @@ class Branch(NamedTuple):
 
 
 class Output(NamedTuple):
-    """An output: instruction `value` is stored to the buffer at word `param`; an effect has no
-    buffer."""
+    """An output: the value of instruction `value` goes to the buffer in word `param`; an effect has
+    no buffer."""
 
     kind: str  # store, reduce, effect
     dtype: DType
@@ -85,10 +84,11 @@ class Output(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a launch of a program does, for the choice of how it runs: the number of instructions,
-    the estimated number of elementary ones per lane, and the part of it due to fused
-    multiply-adds; both of these if the elements of a vector count as one; whether it only `fills`
-    memory with constants, and whether it might not terminate (`loops`)."""
+    """What a launch of a program does, for the choice of how to run it: the number of instructions;
+    their estimated `cost` per lane in elementary instructions, and the part of it due to `fused`
+    multiply-adds; the same two if operations on whole vectors cost as much as on scalars (`calls`,
+    `fused_calls`); whether it only `fills` memory with constants, and whether it might not
+    terminate (`loops`)."""
 
     instructions: int
     cost: int
@@ -136,7 +136,8 @@ class Program(NamedTuple):
 
 
 def operands(i: Instr) -> Sequence[int]:
-    """Returns the instructions whose values one reads, rather than the memory that they name."""
+    """Returns the instructions whose values an instruction reads, without those that only name
+    memory."""
     if type(i.data) is Loop:
         return (*i.data.starts, i.data.active, *i.data.results, i.data.condition)
     if type(i.data) is Branch:
@@ -156,15 +157,14 @@ def elements(i: Instr) -> int:
 
 
 def effect_words(mode: str) -> int:
-    """Returns the number of parameter words of an effect: its target, and possibly per-thread
-    copies and their size.
-    """
+    """Returns the number of parameter words of an effect: its target and, if there are private
+    copies, these and their size."""
     return 3 if mode == "expand" else 1
 
 
 def shared_target(effect: Any) -> tuple | None:
-    """Returns a key shared by the effects of a program that use the same private copies; None if
-    there are none."""
+    """Returns a key that effects have in common if they use the same private copies; None for an
+    effect without such copies."""
     return (effect.buffer, effect.reduce) if effect.mode == "expand" else None
 
 
@@ -183,16 +183,16 @@ def build(nodes: list[Node], roots: list[Node], labels: dict[Node, str] | None =
         builder.end_of_checks - builder.first_check,
         tuple(builder.effects),
         builder.words,
-        builder.top(nodes),
+        builder.top_level(nodes),
     )
 
 
-SYMBOLS = frozenset((op.state, op.result))
+_PLACEHOLDERS = frozenset((op.state, op.result))
 
 
 class _Builder:
-    """A program under construction: its instructions so far, and a map from nodes to
-    instructions."""
+    """A program under construction: its instructions so far, and the instruction of each node,
+    whose structural number is the key of `numbers`."""
 
     def __init__(self, nodes: list[Node]) -> None:
         self.inputs = [n for n in nodes if n.op is BUFFER]
@@ -230,7 +230,7 @@ class _Builder:
                 numbers[n.id] = self._result(n)
             else:
                 args = () if o.block else tuple([numbers[d.id] for d in n.deps])
-                data, param = (n.data, 0) if o.plain else self._data(n)
+                data, param = (n.data, 0) if o.elementwise else self._data(n)
                 rounds = home[n].rounds if n in home else 1
                 numbers[n.id] = len(instrs)
                 instrs.append(make((o, n.dtype, args, data, param, labels.get(n, ""), rounds)))
@@ -274,13 +274,13 @@ class _Builder:
             self.words += {"reduce": 2, "store": 1, "effect": 0}[kind]
         return tuple(outputs)
 
-    def top(self, nodes: list[Node]) -> tuple[int, ...]:
+    def top_level(self, nodes: list[Node]) -> tuple[int, ...]:
         """Returns the instructions outside all loops and branches."""
         if not self.nesting:
             return tuple(range(len(self.instrs)))
         origin, home = self.nesting.origin, self.nesting.home
-        found = [n for n in nodes if n.op not in SYMBOLS and origin(n) not in home]
-        return tuple(sorted({self.numbers[n.id] for n in found}))
+        outside = [n for n in nodes if n.op not in _PLACEHOLDERS and origin(n) not in home]
+        return tuple(sorted({self.numbers[n.id] for n in outside}))
 
     def _of(self, nodes: Iterable[Node]) -> tuple[int, ...]:
         """Returns the instructions of some nodes."""
@@ -297,8 +297,8 @@ class _Builder:
 
     def _inside(self, body: Region, needed: set[Node]) -> tuple[int, ...]:
         """Returns the instructions of a body among the needed nodes, in order."""
-        found = [n for n in body.nodes if n in needed and n.op not in SYMBOLS]
-        return tuple(dict.fromkeys(self._of(found)))
+        inside = [n for n in body.nodes if n in needed and n.op not in _PLACEHOLDERS]
+        return tuple(dict.fromkeys(self._of(inside)))
 
     def _loop(self, n: Node) -> Loop:
         """Returns a loop, restricted to the state that is needed."""
@@ -350,17 +350,17 @@ class _Builder:
         nesting, used = self.nesting, self.used
         parts, (body,) = nesting.parts[n], nesting.bodies[n]
         parameters = body.arguments or []
-        found = self.functions.get(body)
-        if found is None:
+        shared_case = self.functions.get(body)
+        if shared_case is None:
             (inside,), computed = parts.inside, n.data.shared.results
             wanted = {k for m in nesting.calls[n] for k in used.get(m, ()) if k in computed}
             returned = [parts.results[0][k] for k in sorted(wanted)]
             function = SharedFunction(self._of([inside[k] for k in parameters]), self._of(returned))
             needed = nesting.reached(body, returned)
-            found = Case(0, self._inside(body, needed), (), function)
-            self.functions[body] = found
+            shared_case = Case(0, self._inside(body, needed), (), function)
+            self.functions[body] = shared_case
         own = used.get(n, ())
-        case = found._replace(
+        case = shared_case._replace(
             mask=self.numbers[parts.masks[0].id],
             results=self._of([parts.results[0][k] for k in own]),
             arguments=self._of([parts.inputs[k] for k in parameters]),
@@ -369,12 +369,12 @@ class _Builder:
 
 
 def _used(nodes: list[Node]) -> dict[Node, list[int]]:
-    """Returns the positions of the block results that are needed."""
-    found: dict[Node, set[int]] = {}
+    """Returns the positions of the needed results of each block."""
+    positions: dict[Node, set[int]] = {}
     for n in nodes:
         if n.op is op.result:
-            found.setdefault(n.deps[0], set()).add(n.data)
-    return {block: sorted(numbers) for block, numbers in found.items()}
+            positions.setdefault(n.deps[0], set()).add(n.data)
+    return {block: sorted(numbers) for block, numbers in positions.items()}
 
 
 def check(p: Program) -> None:

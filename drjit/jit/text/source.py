@@ -13,7 +13,7 @@ def _call(name: str, args: list[str]) -> str:
     return f"{name}({', '.join(args)})"
 
 
-def _function(i: Instr, a: list[str]) -> str:
+def _elementwise_call(i: Instr, a: list[str]) -> str:
     # A constant that the code depends on (a shift count, a divisor) is part of the text.
     if i.data is not None:
         a = [*a, str(i.data)]
@@ -76,7 +76,7 @@ _SCATTERS = (
 RENDER: dict[str, Callable[[Instr, list[str]], str]] = {
     "prefix": lambda i, a: f"{i.op.text}{a[0]}",
     "infix": lambda i, a: f"{a[0]} {i.op.text} {a[1]}",
-    "call": _function,
+    "call": _elementwise_call,
     "cast": lambda i, a: f"{i.dtype.element.code}({a[0]})",
     "bitcast": lambda i, a: f"bitcast({i.dtype.code}, {a[0]})",
     "literal": lambda i, a: f"literal({i.dtype.element.code}, p[{i.param}])",
@@ -131,7 +131,7 @@ class _SourceWriter:
         self.names: list[str] = [""] * len(program.instrs)
         self.lines: list[str] = []
         self.has_vectors = any(t.is_vector for t in {i.dtype for i in program.instrs})
-        self.read = _read_as_values(program)
+        self.read_values = _read_values(program)
         self.values = 0
         self.updated = _updated(program) if self.has_vectors else {}
         self.renamed: set[int] = set()
@@ -167,7 +167,7 @@ class _SourceWriter:
                 self.loop(i.data, depth)
             elif type(i.data) is Branch:
                 self.branch(i.data, depth)
-            elif not i.op.plain:
+            elif not i.op.elementwise:
                 self.statement(number, indent)
             elif number not in done:
                 name = self.fresh()
@@ -182,7 +182,7 @@ class _SourceWriter:
         comment = f"  # {i.label}" if i.label else ""
         if kind == "literal":
             names[number] = f"c{i.param - 1 - len(self.program.inputs)}"
-            if number in self.read:  # not just a position
+            if number in self.read_values:  # not just a position
                 self.lines.append(f"{indent}{names[number]} = {RENDER[kind](i, args)}{comment}")
             return
         if kind in ("copy", "reduce", "splat", "component", "feature"):
@@ -196,7 +196,7 @@ class _SourceWriter:
             names[number] = f"x{i.param - 1}"
         elif o.returns_old or not o.effect:
             names[number] = self.fresh()
-        if kind == "buffer" and number not in self.read:
+        if kind == "buffer" and number not in self.read_values:
             return  # only gathered from
         for k in o.words:
             if k < len(args):
@@ -263,8 +263,8 @@ class _SourceWriter:
         lines.append(f"{inner}{live} = going(p[0], {live})")
 
     def function(self, case: Case) -> tuple[str, bodies.Used, list[int]]:
-        """Returns the name of the function with the body of a case, which is written on first use,
-        the values it needs, and those it returns."""
+        """Returns the name of the function for the body of a case, which is written on first use,
+        what it needs, and the values that it returns."""
         names, instrs = self.names, self.instrs
         used = bodies.used(self.program, case)
         own, wanted = ((), case.results) if case.function is None else case.function
@@ -289,7 +289,7 @@ class _SourceWriter:
         return self.functions[text].partition("(")[0].removeprefix("def "), used, results
 
     def call(self, case: Case) -> str:
-        """Returns the call of a function with the body of a case."""
+        """Returns the call of the function for the body of a case."""
         names, check = self.names, self.check
         if case.function is None:
             name, used, results = self.function(case)
@@ -306,13 +306,13 @@ class _SourceWriter:
         call = _call(name, ["i", "p", *first, *arguments])
         for r in results:
             names[r] = self.fresh()
-        given = ", ".join([names[r] for r in results])
-        return f"{given} = {call}" if results else call
+        targets = ", ".join([names[r] for r in results])
+        return f"{targets} = {call}" if results else call
 
     def body(self, case: Case, depth: int) -> None:
         """Writes the body of a case, or a call of it."""
         names, function = self.names, case.function
-        if case in self.repeated or (function is not None and self.calls(case)):
+        if case in self.repeated or (function is not None and self.is_function(case)):
             self.lines.append(f"{'    ' * depth}{self.call(case)}")
             return
         if function is not None:
@@ -322,12 +322,12 @@ class _SourceWriter:
         self.statements(case.body, depth)
         self.lanes = around
 
-    def calls(self, case: Case) -> bool:
-        """Returns whether a body shared by calls is a function."""
+    def is_function(self, case: Case) -> bool:
+        """Returns whether a body shared by calls becomes a function."""
         return len(case.body) >= bodies.SHORTEST and not self.has_vectors
 
     def unconditional(self, case: Case, results: Sequence[int], depth: int) -> None:
-        """Writes a body for the lanes that execute the enclosing code."""
+        """Writes the body of a case whose lanes are those that execute the enclosing code."""
         names = self.names
         self.body(case, depth)
         for number, result in zip(results, case.results, strict=True):
@@ -383,7 +383,7 @@ class _SourceWriter:
 
 def _updated(program: Program) -> dict[int, int]:
     """Returns the loop states and branch results that are a vector with some features replaced in
-    active lanes, together with that vector: these need no select over lanes.
+    active lanes, mapped to that vector: these need no select over lanes.
 
     The cases of a branch have disjoint lanes.
     """
@@ -427,8 +427,8 @@ _CIRCULAR = frozenset((op.sin, op.cos))
 
 
 def _sines_and_cosines(program: Program, numbers: Sequence[int]) -> dict[int, int]:
-    """Finds sines and cosines of the same value among some instructions, which a single call
-    computes. Returns the first of the two, mapped to the other.
+    """Finds a sine and a cosine of the same value among some instructions: a single call computes
+    both. Returns the first of the two, mapped to the other.
 
     Instructions with a label keep their own statement, for the comment and for debuggers.
     """
@@ -444,8 +444,8 @@ def _sines_and_cosines(program: Program, numbers: Sequence[int]) -> dict[int, in
     return pairs
 
 
-def _read_as_values(program: Program) -> set[int]:
-    """Returns the instructions whose value is an operand, not just a word of the parameter
+def _read_values(program: Program) -> set[int]:
+    """Returns the instructions whose values are read, rather than their words of the parameter
     block."""
     used = {o.value for o in program.outputs}
     for i in program.instrs:

@@ -1,11 +1,11 @@
-"""The structure of a program: a key, with which a known program is found by one dictionary look-up.
-For a new program, each node also gets an integer (`Node.id`) that identifies what it computes from
+"""The structure of a program: a key, by which a known program is found in one dictionary look-up.
+In a new program, each node also gets an integer (`Node.id`) that identifies what it computes from
 inputs and literals, so that common subexpressions are merged.
 
 Literals are parameters of kernels, not part of them, but equal literals share one parameter.
-Otherwise, neither a constant that a program mentions a hundred times nor anything computed from it
-would be recognized as common. The sharing is determined when a structure first occurs. Two literals
-that turn out to be equal by coincidence are separated from then on, so a number that changes from
+Otherwise, neither a constant that occurs a hundred times nor anything computed from it would be
+recognized as common. The sharing is determined when a structure first occurs. Two literals that
+turn out to have been equal by coincidence are separated from then on, so a number that changes from
 launch to launch costs one more kernel, not one per value.
 """
 
@@ -28,21 +28,21 @@ from . import program
 
 @cache
 def _packer(count: int) -> Callable[..., bytes]:
-    """Returns what makes bytes of a number of words."""
+    """Returns the function that packs `count` words into bytes."""
     return Struct(f"{count}Q").pack
 
 
 _interned: dict[tuple, int] = defaultdict(count().__next__)
-"""Numbers of what nodes compute."""
+"""The number of each computation: its operation, type and data, and the numbers of its operands."""
 _INTERN_LIMIT = 1 << 20
 _equal: dict[tuple, tuple[int, ...]] = {}
-"""The literals of a structure that share a parameter: the parameter numbers by position."""
+"""The parameter number of each literal of a structure; equal numbers are one parameter."""
 _STATE, _IN_BOUNDS = op.state, op.in_bounds
 _serial, _device = attrgetter("serial"), attrgetter("data.device")
 
 
 def is_full() -> bool:
-    """Returns whether there are too many known structures to keep them."""
+    """Returns whether there are too many structures to remember them."""
     return len(_interned) > _INTERN_LIMIT
 
 
@@ -55,7 +55,9 @@ def forget() -> None:
 _WORD = (1 << 64) - 1
 
 # What identifies a node besides its operation and its operands.
-PLAIN, IS_LITERAL, IS_BUFFER, TYPE_AND_DATA, IS_STATE, CHECK, TYPE_ONLY, NOTHING, BODIES = range(9)
+ELEMENTWISE, IS_LITERAL, IS_BUFFER, TYPE_AND_DATA, IS_STATE, CHECK, TYPE_ONLY, NOTHING, BODIES = (
+    range(9)
+)
 _OF_REGIONS, WITH_DATA = (IS_STATE, BODIES), (TYPE_AND_DATA, IS_STATE)
 _TYPED = (*WITH_DATA, TYPE_ONLY)
 
@@ -65,10 +67,12 @@ _KINDS = {
     AFTER: TYPE_ONLY,  # its data is memory
 }  # fmt: skip
 
-# Operations by their number, with what identifies their nodes (`ProgramGraph.key` adds more to
-# effects), whether they may wait, and which operands they read as memory.
+# The code of an operation: its number, what identifies its nodes (`ProgramGraph.key` adds more for
+# effects), whether it may wait, and which operands it reads as memory.
 for _number, _op in enumerate(op.TABLE.values()):
-    _kind = PLAIN if _op.plain else NOTHING if _op.effect else BODIES if _op.block else None
+    _kind = (
+        ELEMENTWISE if _op.elementwise else NOTHING if _op.effect else BODIES if _op.block else None
+    )
     _kind = _KINDS.get(_op, TYPE_AND_DATA) if _kind is None else _kind
     _op.code = _number | _kind << 8 | _op.waits << 12
     if _op.reads:
@@ -76,13 +80,13 @@ for _number, _op in enumerate(op.TABLE.values()):
 
 
 class ProgramGraph:
-    """The nodes below some roots. `order` lists them in traversal order, with repetitions. Nodes
-    that the scheduler must treat specially are `noted`, which gathers from memory that is there
-    are not; its loops and branches are the `blocks`. A program takes `inputs`, a literal for each
-    parameter (`literals`), and bounds `checks`.
+    """The nodes below some roots. `order` lists them in traversal order, with repetitions. The
+    nodes that the scheduler must treat specially are `noted`, but no gathers from memory that has
+    been computed; loops and branches are the `blocks`. The program takes `inputs`, a literal for
+    each parameter (`literals`), and bounds `checks`.
 
-    Visited nodes carry the `mark`. Their `id` is the position in `order` of their first occurrence,
-    or of that of an equal literal.
+    Visited nodes carry the `mark`. Their `id` is the position of their first occurrence in `order`,
+    or that of an equal literal.
     """
 
     __slots__ = (
@@ -104,7 +108,7 @@ class ProgramGraph:
         self.noted: list[Node] = []
         self.checks: list[Node] = []
         self.blocks: list[Node] = []
-        self.open = 0  # nodes defined inside bodies only, minus those of visited bodies
+        self.open = 0  # nodes that are defined only in bodies, minus those of visited bodies
         self._key: list[Any] = []
         self._values: dict[Any, int] = {}
         self._bodies: set[Any] = set()  # bodies shared by calls
@@ -118,12 +122,12 @@ class ProgramGraph:
     def _begin_again(self) -> None:
         """Visits all nodes in Python."""
         self._begin()
-        for given in self._roots:
-            self._add(given, self._visit)
+        for roots in self._roots:
+            self._add(roots, self._visit)
 
     def _add(self, roots: list[Node], visit: Callable[..., bytes | None]) -> bool:
-        """Adds the nodes below more roots, unless it has to be done in another way; returns whether
-        it is done."""
+        """Adds the nodes below more roots. Returns False if `visit` could not do it, as native code
+        cannot for some programs."""
         order, inputs, key = self.order, self.inputs, self._key
         start, first = len(order), len(inputs)
         order += roots
@@ -152,11 +156,11 @@ class ProgramGraph:
         self, order: list[Node], inputs: list[Node], literals: list[Node], noted: list[Node],
         checks: list[Node], regions: list[Node], rows: list[Any], mark: object, start: int,
     ) -> bytes:  # fmt: skip
-        """Adds the nodes below those in `order` from a position on to the lists, and returns a part
-        of the key. The first occurrence of a node has a word with its operation, and others with
-        what else identifies it; what is no number is added to `rows`. A later occurrence has a
-        number. Since the number of operands is known, no two programs have the same key. `regions`
-        are nodes inside of bodies, and those with bodies."""
+        """Adds the nodes below those in `order` from position `start` on to the lists, and returns
+        a part of the key. The first occurrence of a node has a word for its operation and further
+        ones for what else identifies it, of which `rows` has what is not a number. A later
+        occurrence has one word, a number. Since the number of operands is known, no two programs
+        have the same key. `regions` are the nodes that stand for states, and the blocks."""
         values = self._values
         words = [len(order) - start]
         nodes = islice(order, start, None) if start else order
@@ -169,7 +173,7 @@ class ProgramGraph:
             o = n.op
             word = 2 * (o.code & 255)
             deps = n.deps
-            if o.plain:
+            if o.elementwise:
                 order += deps
                 if len(deps) != 1:
                     words.append(word)
@@ -196,7 +200,7 @@ class ProgramGraph:
                 if kind in _TYPED:
                     word += n.dtype.number << 9
                 words += (word, len(deps))
-                if o.waits and not (o.reads and _is_in_memory(deps[o.reads])):
+                if o.waits and not (o.reads and _are_in_memory(deps[o.reads])):
                     noted.append(n)
                 if kind == CHECK:
                     checks.append(n)
@@ -214,7 +218,7 @@ class ProgramGraph:
                 rows.append(data)
         return _packer(len(words))(*words)
 
-    def apart(self) -> tuple[list[Node], list[Node]]:
+    def split(self) -> tuple[list[Node], list[Node]]:
         """Returns the literals and buffers, and the other nodes, without duplicates."""
         leaves: list[Node] = []
         others: list[Node] = []
@@ -223,9 +227,9 @@ class ProgramGraph:
         return leaves, others
 
     def ordered(self) -> list[Node]:
-        """Returns all nodes, operands first: literals and buffers, then the others in order of
-        creation."""
-        leaves, others = self.apart()
+        """Returns all nodes, operands before results: literals and buffers, then the others in
+        order of creation."""
+        leaves, others = self.split()
         return leaves + sorted(others, key=_serial)
 
     def effects(self) -> list[Node]:
@@ -234,14 +238,14 @@ class ProgramGraph:
         return sorted(found, key=_serial) if len(found) > 1 else found
 
     def devices(self) -> set[Device]:
-        """Where the data of the program are: its inputs, what its effects write to, and nodes
-        without operands that are made for a device."""
+        """Returns the devices of the program's data: inputs, targets of effects, and nodes without
+        operands that were created for a device."""
         found = {part for part in self._key if isinstance(part, Device)}
         return found | {n.data.buffer.device for n in self.effects()}
 
     def key(self, device: Device, effects: Sequence[Node] = (), *orders: object) -> tuple:
-        """Returns the key of the program with its `effects` and their `orders`, for a device on
-        which it runs if it consists of constants."""
+        """Returns the key of the program with its `effects` and their `orders`; the device is where
+        a program of constants runs."""
         if not effects:
             return (*self._key, device)
         rows = [*self._key, device]
@@ -252,8 +256,8 @@ class ProgramGraph:
             rows += (n.id, e.dtype, e.reduce, e.mode, e.shape, e.buffer.device, at)
         return (*rows, *orders)
 
-    def targets(self) -> list[Node]:
-        """Returns the effects by which buffers are written, in order."""
+    def writers(self) -> list[Node]:
+        """Returns the first effect on each target, in order."""
         places: dict[Any, tuple[int, Node]] = {}
         for n in self.effects():
             _place(n, places)
@@ -279,8 +283,8 @@ def is_open(n: Node) -> bool:
     return states != 0
 
 
-def number(nodes: list[Node], parameters: Sequence[int]) -> None:
-    """Numbers the nodes of a program, given in order and with the `parameters` of its literals."""
+def assign_numbers(nodes: list[Node], parameters: Sequence[int]) -> None:
+    """Numbers the nodes of a program, given in order; `parameters` are those of its literals."""
     literals = iter(parameters)
     places: dict[Any, tuple[int, Node]] = {}
     inputs = checks = effects = states = 0
@@ -288,7 +292,7 @@ def number(nodes: list[Node], parameters: Sequence[int]) -> None:
     for n in nodes:
         o = n.op
         deps = [d.id for d in n.deps]
-        if o.plain:
+        if o.elementwise:
             n.id = interned[o, n.dtype, n.data, *deps]
         elif o is LITERAL:
             n.id = interned[o, n.dtype, next(literals)]
@@ -312,8 +316,8 @@ def number(nodes: list[Node], parameters: Sequence[int]) -> None:
 
 
 class KernelArguments(NamedTuple):
-    """The positions of the inputs, literals and bounds checks that a kernel takes, among those of
-    the program in traversal order; None if it takes all of them in that order."""
+    """The positions of the inputs, literals and bounds checks that a kernel takes among those of
+    the program, which are in traversal order; None if it takes all of them in that order."""
 
     inputs: tuple[int, ...] | None
     literals: tuple[int, ...] | None
@@ -321,28 +325,28 @@ class KernelArguments(NamedTuple):
 
 
 def canonicalize(graph: ProgramGraph, roots: list[Node]) -> tuple[list[Node], KernelArguments]:
-    """Numbers the nodes of a new program. Its literals share parameters if they did in all programs
-    with its structure, and inputs and literals are ordered by first use, because their order of
-    creation often changes from one step of a program to the next. Returns the nodes of its kernel
-    in order, and the kernel's arguments."""
+    """Numbers the nodes of a new program. Literals share a parameter if they were equal in all
+    programs with this structure. Inputs and literals are ordered by first use, because their order
+    of creation often changes from one step of a program to the next. Returns the nodes of the
+    program's kernel in order, and the kernel's arguments."""
     place = {n.id: k for k, n in enumerate(graph.literals)}
     nodes = graph.ordered()
     if any(n.op.block for n in nodes):
         needed = _needed(roots)
         for n in nodes:
-            if n not in needed:  # an operand of a block that makes no difference
+            if n not in needed:  # an operand of a block that no used result depends on
                 n.id = -1
         nodes = [n for n in nodes if n in needed]
-    nodes = _by_first_use(_in_order(nodes))
-    now = [place[n.id] for n in nodes if n.op is LITERAL]
-    number(nodes, range(len(now)))
+    nodes = _by_first_use(_topologically_sorted(nodes))
+    occurrences = [place[n.id] for n in nodes if n.op is LITERAL]
+    assign_numbers(nodes, range(len(occurrences)))
     structure = tuple([n.id for n in roots])
     joint: dict[tuple[int, int], int] = {}
-    pairs = zip(_equal.get(structure, now), now, strict=True)
+    pairs = zip(_equal.get(structure, occurrences), occurrences, strict=True)
     shared = _equal[structure] = tuple([joint.setdefault(pair, len(joint)) for pair in pairs])
-    if shared != tuple(range(len(now))):  # some share a parameter
-        number(nodes, shared)
-    literals = dict(zip(reversed(shared), reversed(now), strict=True))
+    if shared != tuple(range(len(occurrences))):  # some share a parameter
+        assign_numbers(nodes, shared)
+    literals = dict(zip(reversed(shared), reversed(occurrences), strict=True))
     inputs = {n: k for k, n in enumerate(graph.inputs)}
     checks = {n: k for k, n in enumerate(graph.checks)}
     return nodes, KernelArguments(
@@ -352,28 +356,28 @@ def canonicalize(graph: ProgramGraph, roots: list[Node]) -> tuple[list[Node], Ke
     )
 
 
-def _places(taken: list[int], among: list[Node]) -> tuple[int, ...] | None:
-    return None if taken == [*range(len(among))] else tuple(taken)
+def _places(positions: list[int], among: list[Node]) -> tuple[int, ...] | None:
+    return None if positions == [*range(len(among))] else tuple(positions)
 
 
 def _needed(roots: list[Node]) -> set[Node]:
-    """Returns the nodes that roots need; in loops and branches, the nodes of the results that are
+    """Returns the nodes that roots depend on; in loops and branches, by way of the results that are
     used."""
     parts: dict[Node, RegionOperands] = {}
-    # The values of a node that stands for a variable of a loop or branch.
+    # The values that a node has if it stands for a variable of a loop or branch.
     behind: dict[Node, tuple[Node, ...]] = {}
 
     def enter(block: Node) -> RegionOperands:
-        found = parts.get(block)
-        if found is None:
-            found = parts[block] = RegionOperands(block)
-            for inside, results in zip(found.inside, found.results, strict=True):
+        operands = parts.get(block)
+        if operands is None:
+            operands = parts[block] = RegionOperands(block)
+            for inside, results in zip(operands.inside, operands.results, strict=True):
                 for k, n in enumerate(inside):
                     again = (results[k],) if block.op is op.loop else ()
-                    behind[n] = (found.inputs[k], *again, *behind.get(n, ()))
+                    behind[n] = (operands.inputs[k], *again, *behind.get(n, ()))
                     if n in needed:  # by another call of the same body
-                        stack.append(found.inputs[k])
-        return found
+                        stack.append(operands.inputs[k])
+        return operands
 
     needed: set[Node] = set()
     stack = list(roots)
@@ -383,17 +387,17 @@ def _needed(roots: list[Node]) -> set[Node]:
             continue
         needed.add(n)
         if n.op.block:
-            found = enter(n)
-            stack += [e for effects in found.effects for e in effects]
+            operands = enter(n)
+            stack += [e for effects in operands.effects for e in effects]
             if n.op is op.loop:
-                stack += (found.live, found.outer, found.test)
-            stack += found.masks
+                stack += (operands.live, operands.outer, operands.test)
+            stack += operands.masks
         elif n.op is op.result:
-            found = enter(n.deps[0])
+            operands = enter(n.deps[0])
             stack.append(n.deps[0])
-            stack += [results[n.data] for results in found.results]
+            stack += [results[n.data] for results in operands.results]
             if n.deps[0].op is op.loop:
-                stack.append(found.inside[0][n.data])
+                stack.append(operands.inside[0][n.data])
         elif n.op is _STATE:
             stack += behind.get(n, ())
         else:
@@ -401,21 +405,21 @@ def _needed(roots: list[Node]) -> set[Node]:
     return needed
 
 
-def _in_order(nodes: list[Node]) -> list[Node]:
-    """Returns the nodes, with the arguments of a shared body moved after the operands of its first
+def _topologically_sorted(nodes: list[Node]) -> list[Node]:
+    """Returns the nodes, with the parameters of a shared body moved after the operands of its first
     call, which may be younger."""
     if not any(n.op is op.branch and n.data.shared is not None for n in nodes):
         return nodes
     present = set(nodes)  # the needed nodes of a block
-    given = {name: argument for name, argument in _starts(nodes).items() if name in present}
-    if all(name.serial > argument.serial for name, argument in given.items()):
+    values = {name: value for name, value in _initial_values(nodes).items() if name in present}
+    if all(name.serial > value.serial for name, value in values.items()):
         return nodes
     ordered: dict[Node, None] = {}
     for last in nodes:
         stack = [last]
         while stack:
             n = stack[-1]
-            deps = (given[n],) if n in given else n.deps
+            deps = (values[n],) if n in values else n.deps
             waiting = [d for d in deps if d not in ordered and d in present]
             if waiting and n not in ordered:
                 stack += waiting
@@ -424,24 +428,24 @@ def _in_order(nodes: list[Node]) -> list[Node]:
     return list(ordered)
 
 
-def _starts(nodes: list[Node]) -> dict[Node, Node]:
-    """Returns the initial value of each node that stands for a variable or argument of a loop or
+def _initial_values(nodes: list[Node]) -> dict[Node, Node]:
+    """Returns the initial value of each node that stands for a variable or parameter of a loop or
     branch."""
-    found: dict[Node, Node] = {}
+    values: dict[Node, Node] = {}
     for n in nodes:
         if n.op.block:
             parts = RegionOperands(n)
             for inside in parts.inside:
                 for name, start in zip(inside, parts.inputs, strict=True):
-                    found.setdefault(name, start)
-    return found
+                    values.setdefault(name, start)
+    return values
 
 
 def _by_first_use(nodes: list[Node]) -> list[Node]:
     """Returns the nodes in order, with inputs and literals placed before their first use."""
     leaves = {n for n in nodes if n.op is LITERAL or n.op is BUFFER}  # those not placed yet
     ordered: list[Node] = []
-    behind = _starts(nodes)  # which the node of a variable may equal
+    behind = _initial_values(nodes)  # the node of a variable may equal it
     for n in nodes:
         if n.op is LITERAL or n.op is BUFFER:
             continue
@@ -454,20 +458,20 @@ def _by_first_use(nodes: list[Node]) -> list[Node]:
 
 
 def _own_states(block: Node) -> int:
-    """Returns how many nodes stand for the state or the arguments inside a loop or branch."""
+    """Returns how many nodes stand for the state or the parameters inside a loop or branch."""
     counts = block.data.counts
     return counts[0] + 1 if block.op is op.loop else counts[0] * len(counts[2])
 
 
 def _place(effect: Node, places: dict[Any, tuple[int, Node]]) -> int:
-    """Returns the number of an effect's target. Expanded reductions into one buffer share it, and
-    thereby the private copies. New targets are added to `places`."""
+    """Returns the number of an effect's target, which is added to `places` if it is new. Expanded
+    reductions into one buffer have one target, so that they share the private copies."""
     target = program.shared_target(effect.data) or effect
     return places.setdefault(target, (len(places), effect))[0]
 
 
-def _is_in_memory(nodes: tuple[Node, ...]) -> bool:
-    """Returns whether none of some nodes has to be computed."""
+def _are_in_memory(nodes: tuple[Node, ...]) -> bool:
+    """Returns whether none of the nodes has to be computed."""
     for n in nodes:  # noqa: SIM110 (`all` would start a generator)
         if n.op is not BUFFER:
             return False

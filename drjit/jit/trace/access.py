@@ -17,7 +17,7 @@ from ..ir import effects, node, op
 from ..ir.location import user_location
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, broadcast_size, combine, literal, make
 from ..ir.op import ReduceMode
-from ..ir.scope import ACTIVE, WRITTEN, StateTarget, active, innermost, stack
+from ..ir.scope import ACTIVE, WRITTEN, StateAccessError, active, innermost, stack
 from ..run import launch, pending, schedule
 from ..run.launch import OutOfBoundsError, out_of_bounds
 
@@ -186,7 +186,7 @@ def refuse_written(source: Node, what: str) -> None:
     if (kind is not AFTER and kind is not op.state) or innermost() is None:
         return
     if kind is op.state:
-        raise StateTarget(source, False)
+        raise StateAccessError(source, False)
     if any(source.deps[0] in s.effects for s in stack()):
         raise RuntimeError(f"{what}: {WRITTEN}")
 
@@ -291,7 +291,7 @@ class WriteTarget:
         if not order:
             return make(BUFFER, self.dtype, self.size, (), buffer)
         own = make(AFTER, self.dtype, self.size, order, buffer)
-        effects.wait(own, order[0])
+        effects.tie(own, order[0])
         return own
 
     def claim(self, by_entry: bool = False) -> tuple[Any, tuple[Node, ...]]:
@@ -303,7 +303,7 @@ class WriteTarget:
             raise RuntimeError("a scatter target was taken twice")
         if node.op is not BUFFER and node.op is not AFTER:
             if node.op is op.state:
-                raise StateTarget(node, True)
+                raise StateAccessError(node, True)
             node = schedule.materialize(node, self._device)
         if launch.on_change is not None:
             launch.on_change(None, node)
@@ -412,7 +412,7 @@ def reduce_all(reduce: str, a: Node) -> Node:
     """Reduces all lanes to one."""
     dtype: dt.DType = a.dtype
     if a.size == 0:
-        return literal(dtype, op.identity(reduce, dtype))
+        return literal(dtype, op.starting_value(reduce, dtype))
     if a.size == 1:
         return a
     if a.op is LITERAL:

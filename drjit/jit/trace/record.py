@@ -18,11 +18,11 @@ from .. import collector
 from ..ir import dtype as dt
 from ..ir import node as ir
 from ..ir import op
-from ..ir.effects import afters, effects_inside, undo
+from ..ir.effects import afters, count_effects, undo
 from ..ir.location import user_location
 from ..ir.nesting import RegionOperands
 from ..ir.node import AFTER, LITERAL, Node, broadcast_size, combine, literal, make, next_serial
-from ..ir.scope import ACTIVE, WRITTEN, OpenRegion, Scope, active, innermost, stack
+from ..ir.scope import ACTIVE, WRITTEN, BlockData, Scope, active, innermost, stack
 from ..ir.scope import recording as recording
 from ..run import pending, schedule
 from ..target.foreign import ForeignFunction
@@ -69,7 +69,7 @@ def loop(
         size = _size_with(size, scope.effects, what)
     counts = (len(state), len(scope.effects))
     deps = (*state, *inside, live, outer, test, *results, *scope.effects)
-    node = make(op.loop, dt.mask, size, deps, OpenRegion(counts, depth))
+    node = make(op.loop, dt.mask, size, deps, BlockData(counts, depth))
     _close(node, scope)
     return [
         before if r is n else _result(node, n.dtype, k)
@@ -84,7 +84,7 @@ def condition_inputs(test: Node, state: list[Node]) -> set[Node]:
     waiting, first = [test], min((n.serial for n in state), default=0)
     while waiting:
         n = waiting.pop()
-        if n.op is not STATE and n.op is not LITERAL and not n.op.plain:
+        if n.op is not STATE and n.op is not LITERAL and not n.op.elementwise:
             return set()
         for d in n.deps:
             if d.serial >= first and d not in reached:
@@ -205,7 +205,7 @@ def branches(
     inner = tuple([len(s.effects) for s in scopes]) if effects else (0,) * len(scopes)
     counts = (len(args), len(first), inner)
     deps = (*args, *inside, *masks, *chain.from_iterable(outcomes), *effects)
-    node = make(op.branch, dt.mask, size, deps, OpenRegion(counts, depth, shared))
+    node = make(op.branch, dt.mask, size, deps, BlockData(counts, depth, shared))
     merged = Scope(outer, depth)
     merged.effects, merged.afters = effects, [a for s in scopes for a in s.afters]
     _close(node, merged)
@@ -286,7 +286,7 @@ def discard_writes(memory: Sequence[Any]) -> None:
 
 def _result(node: Node, dtype: dt.DType, number: int) -> Node:
     result = make(op.result, dtype, node.size, (node,), number)
-    if dtype.is_vector and effects_inside(node):
+    if dtype.is_vector and count_effects(node):
         # Side effects happen once, so values tied to them must be stored, and a vector cannot be.
         parts = [
             make(op.feature, dtype.element, node.size, (result,), k) for k in range(dtype.count)

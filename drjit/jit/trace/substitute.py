@@ -14,9 +14,9 @@ from weakref import WeakKeyDictionary
 
 from .. import flags
 from ..ir import label, op
-from ..ir.effects import OLD_VALUES, effects_inside, without_effects
+from ..ir.effects import OLD_VALUES, count_effects, without_effects
 from ..ir.node import Node, make, next_serial
-from ..ir.scope import OpenRegion, innermost
+from ..ir.scope import BlockData, innermost
 from .sharing import SharedBody, operands
 
 STATE = op.state
@@ -62,7 +62,7 @@ class Substitution:
         self._around = around
         self._first: float = span.first if around is None else around._first
         self._seen = set(replacements)
-        self._values: dict[Node, OpenRegion] = {}  # results of blocks, and their copies
+        self._values: dict[Node, BlockData] = {}  # results of blocks, and their copies
         scope = innermost()
         self._shift = (0 if scope is None else scope.depth) - depth
         self.size = 1 if lanes != 1 else max([n.size for n in replacements.values()], default=1)
@@ -99,7 +99,7 @@ class Substitution:
             moves = first <= n.serial < last and not (shared and self._is_shared(n))
             if o is STATE:
                 data += self._shift
-            elif untouched(deps) and (o.plain or not (moves and o.effect)):
+            elif untouched(deps) and (o.elementwise or not (moves and o.effect)):
                 continue
             new = tuple(map(get, deps, deps))
             if o.block:
@@ -141,7 +141,7 @@ class Substitution:
             own = start <= serial < end
             if own or first <= serial < last or (shared and self._is_shared(n)):
                 add(n)
-                if o.plain:
+                if o.elementwise:
                     pending += n.deps
                     continue
                 if own and (o.effect or (o is STATE and n.data is None)):
@@ -157,7 +157,7 @@ class Substitution:
     def _is_shared(self, n: Node) -> bool:
         return any(n in s for s in self._shared)
 
-    def _body_of(self, block: OpenRegion) -> SharedBody | None:
+    def _body_of(self, block: BlockData) -> SharedBody | None:
         """Returns the body that the copy of a call shares with the copies of other calls."""
         shared = block.shared
         if shared is None or self.fits:
@@ -171,7 +171,7 @@ class Substitution:
         """Returns the operands of a loop or branch when it is moved elsewhere."""
         shared = block.data.shared
         if shared is None:
-            dropped = effects_inside(block) if self._loses_effects(block) else 0
+            dropped = count_effects(block) if self._loses_effects(block) else 0
             return block.deps[: len(block.deps) - dropped]
         if self.fits:
             return operands(block)
@@ -182,13 +182,13 @@ class Substitution:
         """Returns whether a block loses its side effects."""
         return self._span.first <= block.serial < self._span.last
 
-    def _block(self, n: Node, deps: tuple[Node, ...]) -> tuple[OpenRegion, tuple[Node, ...]]:
+    def _block(self, n: Node, deps: tuple[Node, ...]) -> tuple[BlockData, tuple[Node, ...]]:
         """Returns the metadata and the operands of the copy of a loop or branch."""
         block, counts = n.data, n.data.counts
-        if self._loses_effects(n) and (count := effects_inside(n)):
+        if self._loses_effects(n) and (count := count_effects(n)):
             deps = deps[: len(deps) - count]
             counts = without_effects(counts)
-        copy = OpenRegion(counts, block.depth + self._shift, self._body_of(block))
+        copy = BlockData(counts, block.depth + self._shift, self._body_of(block))
         values = [v for reference in block.values if (v := reference()) is not None]
         self._values.update(dict.fromkeys(values, copy))
         return copy, deps

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ...ir.dtype import BY_CODE
-from ..numpy.elementwise import passed_over
+from ..numpy.elementwise import ignored_number
 from ..simd.atomic import atomic_update, plain_update, updated
 from ..simd.conversion import convert, first_element
 from ..simd.feature_loop import load_row, row_address
-from ..simd.ir import BYTES, FLOATS, MEMORY, SCALAR, Value, constant
+from ..simd.ir import BYTES, FLOATS, MEMORY, SCALAR, Operand, constant
 from ..simd.loops import address, choose, loop, when
 from ..simd.reduction import accumulator
 from ..simd.vector_memory import FeatureVector
@@ -24,15 +24,15 @@ from .calls import statement
 from .function import GpuFunction
 from .memory import lane_address
 
-ROOM = 1 << 14
+PRIVATE_BYTES = 1 << 14
 """Bytes of shared memory for a target."""
-MOST = 2
-"""How many targets of a kernel have such memory."""
+PRIVATE_TARGETS = 2
+"""How many targets of a kernel may have such memory."""
 
 
 @statement("type reduction text pointer operand index mask")
 def scatter_reduce(
-    t: Any, code: str, op: str, mode: str, base: str, value: str, index: Value, mask: str
+    t: Any, code: str, op: str, mode: str, base: str, value: str, index: Operand, mask: str
 ) -> None:
     """`scatter_reduce(T, 'add', 'direct', p[k], v, x, m)`."""
     f, kind = t.f, MEMORY[code]
@@ -48,10 +48,10 @@ def scatter_reduce(
 
 @statement("type reduction parameter parameter parameter operand index mask")
 def scatter_reduce_expand(
-    t: Any, code: str, op: str, k: int, a: int, n: int, x: str, index: Value, mask: str
+    t: Any, code: str, op: str, k: int, a: int, n: int, x: str, index: Operand, mask: str
 ) -> None:
     """`scatter_reduce_expand(...)`."""
-    f, (acc, base) = t.f, room(t, op, code, k, a, n)
+    f, (acc, base) = t.f, block_accumulators(t, op, code, k, a, n)
     with when(f, f.scalar("mask", mask)):
         place = lane_address(f, MEMORY[acc], base, index)
         atomic_update(f, op, acc, place, first_element(f, acc, convert(f, acc, code, x)))
@@ -59,10 +59,10 @@ def scatter_reduce_expand(
 
 @statement("type reduction parameter parameter parameter index mask *operand")
 def scatter_reduce_packet(
-    t: Any, code: str, op: str, k: int, a: int, n: int, index: Value, mask: str, *xs: str
+    t: Any, code: str, op: str, k: int, a: int, n: int, index: Operand, mask: str, *xs: str
 ) -> None:
     """`scatter_reduce_packet(...)`."""
-    f, (acc, base) = t.f, room(t, op, code, k, a, n)
+    f, (acc, base) = t.f, block_accumulators(t, op, code, k, a, n)
     with when(f, f.scalar("mask", mask)):
         place = lane_address(f, f"[{len(xs)} x {MEMORY[acc]}]", base, index)
         parts = [first_element(f, acc, convert(f, acc, code, x)) for x in xs]
@@ -114,10 +114,10 @@ def finish_sums(f: Any, expansion: tuple) -> None:
 # ---- where scatter-reductions accumulate
 
 
-def sums(t: Any, op: str, code: str, k: int, a: int, n: int) -> tuple[str, str]:
-    """Returns the type and address where a kernel accumulates: the target itself or, if halves
-    are summed in another type, one copy of accumulators, which `finish` combines into the target.
-    """
+def target_accumulators(t: Any, op: str, code: str, k: int, a: int, n: int) -> tuple[str, str]:
+    """Returns the type and the address of a kernel's accumulators: the target itself or, if halves
+    are summed in another type, one copy of accumulators, which `finish_sums` combines into the
+    target."""
     acc = accumulator(code)
     if acc == code:
         return code, t.f.pointer(k)
@@ -126,14 +126,15 @@ def sums(t: Any, op: str, code: str, k: int, a: int, n: int) -> tuple[str, str]:
     return acc, t.f.pointer(a)
 
 
-def room(t: Any, op: str, code: str, k: int, a: int, n: int) -> tuple[str, str]:
-    """Returns the same, or where the block accumulates if the target is small enough."""
+def block_accumulators(t: Any, op: str, code: str, k: int, a: int, n: int) -> tuple[str, str]:
+    """Returns the same for a block, whose accumulators are in shared memory if the target is
+    small."""
     f: GpuFunction = t.f
-    acc, base = sums(t, op, code, k, a, n)
+    acc, base = target_accumulators(t, op, code, k, a, n)
     found = t.private.get((op, code, k))
-    if found is None and len(t.private) < MOST and BYTES[acc] >= 4 and not t.top:
+    if found is None and len(t.private) < PRIVATE_TARGETS and BYTES[acc] >= 4 and not t.top:
         found = t.private[op, code, k] = f"%private{len(t.private)}", acc, base, n
-        name, count = found[0], ROOM // BYTES[acc]
+        name, count = found[0], PRIVATE_BYTES // BYTES[acc]
         own = t.c.shared(f"private.{len(t.private)}", acc, count)
         size = f.word(n)
         f.once(f"{name}.fits", f"icmp ule i64 {size}, {count}")
@@ -147,7 +148,7 @@ def room(t: Any, op: str, code: str, k: int, a: int, n: int) -> tuple[str, str]:
 def _start(op: str, acc: str) -> str:
     """Returns a value that the reduction ignores, as a constant of integer type."""
     kind = np.dtype(BY_CODE[acc].numpy)
-    bits = np.array([passed_over(op, kind)], kind).view(f"u{kind.itemsize}")[0]
+    bits = np.array([ignored_number(op, kind)], kind).view(f"u{kind.itemsize}")[0]
     return constant(f"u{8 * kind.itemsize}", int(bits))
 
 
@@ -209,7 +210,7 @@ def outer(
     stride: int, y: ast.expr, x: ast.expr, mask: str,
 ) -> None:  # fmt: skip
     """`outer(T, p[k], p[w], p[n], p[o], rows, columns, stride, y, x, m)`."""
-    f, (acc, base) = t.f, sums(t, "add", code, k, a, n)
+    f, (acc, base) = t.f, target_accumulators(t, "add", code, k, a, n)
     left, right = t.vector(y), t.vector(x)
     t.flush([v for v in (left, right) if v.op is not None])
     target = address(f, acc, base, f.word_here(offset))
@@ -226,7 +227,7 @@ def accumulate(
     t: Any, code: str, k: int, a: int, n: int, offset: int, y: ast.expr, mask: str
 ) -> None:
     """`accumulate(T, p[k], p[w], p[n], p[o], y, m)`."""
-    f, (acc, base) = t.f, sums(t, "add", code, k, a, n)
+    f, (acc, base) = t.f, target_accumulators(t, "add", code, k, a, n)
     v = t.vector(y)
     t.flush([v] if v.op is not None else [])
     target = address(f, acc, base, f.word_here(offset))

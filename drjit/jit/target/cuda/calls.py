@@ -19,7 +19,7 @@ CALLS: dict[str, Callable] = {
 statement = partial(arguments.statement, calls=CALLS)
 
 MEMORY = object()
-"""What a translator returns to leave a statement to that for vectors in memory."""
+"""What a translator returns to leave a statement to the translator for vectors in memory."""
 
 
 def in_registers(kinds: str, vector: int | None = None) -> Callable[[Callable], Callable]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..simd.feature_loop import from_held, load_row, row_address, spelled, store_row, to_held
-from ..simd.ir import NUMBER, Value
+from ..simd.ir import NUMBER, Operand
 from ..simd.vector import VectorTranslator
 from ..simd.vector_memory import FeatureVector
 from . import fragments, pairs, shelf
@@ -58,8 +58,9 @@ class Pending:
 class GpuVector:
     """A vector in registers: element type, number of features, and its registers in one or both
     forms. Names of registers that are not there yet are empty. `form` is the form in which the
-    vector was made; `op` is the operation that makes it, and `depth` the number of those that wait
-    for each other. `shelf` says where shared memory has registers of this form, by fours.
+    vector is computed, `op` the operation that computes it, and `depth` the length of the chain of
+    operations that wait for each other. `shelf` says where shared memory holds registers of this
+    form, by fours.
     """
 
     __slots__ = ("code", "count", "depth", "form", "forms", "op", "shelf")
@@ -72,7 +73,7 @@ class GpuVector:
         self.shelf: dict[int, int] = {}
 
     @property
-    def value(self) -> Value:
+    def value(self) -> Operand:
         """The vector as an operand."""
         return f"{self.code}x{self.count}", self  # type: ignore[return-value]
 
@@ -168,7 +169,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
     def forget(self, *kept: GpuVector) -> None:
         """Before an operation of the warp or the block: drops element-wise results other than its
         operands, if registers are scarce. They are computed again where they are needed next, from
-        vectors of which LLVM does not know that it has seen them."""
+        vectors that LLVM does not recognize as the same."""
         if not self.plan.is_crowded or len(self.scopes) > 1:
             return
         shelf.fill(self, kept)
@@ -204,14 +205,14 @@ class FeatureTranslator(OneLane, VectorTranslator):
         self.reached = self.plan.numbers.get(id(s), self.reached)
         super().statement(s)
 
-    def registers(self, value: Value) -> list[tuple[str, str]]:
+    def registers(self, value: Operand) -> list[tuple[str, str]]:
         """Returns the registers of a value, each with its type."""
         v: Any = value[1]
         if type(v) is not GpuVector:
             return super().registers(value)
         return [(pairs.kind(v.code), x) for x in self.all_registers(v, v.form)]
 
-    def of_registers(self, like: Value, registers: list[str]) -> Value:
+    def of_registers(self, like: Operand, registers: list[str]) -> Operand:
         """Returns the value in other registers."""
         v: Any = like[1]
         if type(v) is not GpuVector:
@@ -249,23 +250,23 @@ class FeatureTranslator(OneLane, VectorTranslator):
     def features(self, e: ast.expr) -> GpuVector:
         """An argument that is a vector, in registers."""
         v = self.expr(e)[1]
-        return v if type(v) is GpuVector else self.fetched(v)
+        return v if type(v) is GpuVector else self.reloaded(v)
 
     def vector(self, e: ast.expr) -> FeatureVector:
         """An argument that is a vector, in memory."""
         v = self.expr(e)[1]
-        return self.kept(v) if type(v) is GpuVector else v
+        return self.spilled(v) if type(v) is GpuVector else v
 
-    def fetched(self, v: FeatureVector) -> GpuVector:
-        """Returns the registers of a vector in memory."""
+    def reloaded(self, v: FeatureVector) -> GpuVector:
+        """Returns a vector in memory as one of registers."""
         f, place, parts = self.f, self.place(v), []
         for k in range(v.count):
             x = load_row(f, v.code, row_address(f, v.code, place, k))
             parts.append(from_held(f, v.code, x))
-        return self.made(v.code, parts)
+        return self.of_scalars(v.code, parts)
 
-    def kept(self, v: GpuVector) -> FeatureVector:
-        """Returns a vector in memory."""
+    def spilled(self, v: GpuVector) -> FeatureVector:
+        """Returns a vector of registers as one in memory."""
         f, result = self.f, self.fresh(v.code, v.count)
         place = result.slot.name  # type: ignore[union-attr]
         for k in range(v.count):
@@ -273,7 +274,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
             store_row(f, v.code, x, row_address(f, v.code, place, k))
         return result
 
-    def made(self, code: str, parts: Sequence[str]) -> GpuVector:
+    def of_scalars(self, code: str, parts: Sequence[str]) -> GpuVector:
         """Returns the vector of some scalars."""
         f, registers = self.f, []
         for k in range(0, len(parts), 2):
@@ -289,15 +290,15 @@ class FeatureTranslator(OneLane, VectorTranslator):
 
     # -------------------------------------------------------------------------- element-wise
 
-    def _is_here(self, values: Sequence[Value]) -> bool:
+    def _is_here(self, values: Sequence[Operand]) -> bool:
         """Whether an operation on vectors is one on registers."""
         return any(type(x) is GpuVector for _, x in values) and not self.plan.in_memory(self.target)
 
-    def _in_memory(self, values: Sequence[Value]) -> list[Value]:
+    def _in_memory(self, values: Sequence[Operand]) -> list[Operand]:
         """Returns operands of an operation on memory."""
-        return [spelled(self.kept(x)) if type(x) is GpuVector else (c, x) for c, x in values]
+        return [spelled(self.spilled(x)) if type(x) is GpuVector else (c, x) for c, x in values]
 
-    def apply(self, name: str, values: list[Value]) -> Value:
+    def apply(self, name: str, values: list[Operand]) -> Operand:
         """Translates an element-wise operation with a name."""
         if not self._is_here(values):
             return super().apply(name, self._in_memory(values))
@@ -305,7 +306,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
         result, emit = pairs.row(name, code, self.contract)
         return self._put_off(emit, operands, [result], name in _SHORT)
 
-    def select(self, m: Value, x: Value, y: Value) -> Value:
+    def select(self, m: Operand, x: Operand, y: Operand) -> Operand:
         """`select(m, x, y)`."""
         if not self._is_here((m, x, y)):
             return super().select(*self._in_memory((m, x, y)))
@@ -317,7 +318,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
 
         return self._put_off(one, [*mask, *chosen], [code], True)
 
-    def conversion(self, to: str, value: Value) -> Value:
+    def conversion(self, to: str, value: Operand) -> Operand:
         """`T(x)`."""
         if not self._is_here([value]):
             return super().conversion(to, *self._in_memory([value]))
@@ -326,7 +327,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
             return value
         return self._put_off(lambda f, x: pairs.converted(f, to, v.code, x), [v], [to])
 
-    def library_call(self, name: str, values: list[Value]) -> Any:
+    def library_call(self, name: str, values: list[Operand]) -> Any:
         """A function of the library, called for one feature after the other."""
         if not self._is_here(values):
             return super().library_call(name, self._in_memory(values))
@@ -346,19 +347,19 @@ class FeatureTranslator(OneLane, VectorTranslator):
 
     def results_of_call(self, name: str, code: str, arity: int) -> list[str]:
         """Returns the types of the results of a function of the library."""
-        from ..simd.module import declare
+        from ..simd.module import library_symbol
 
         held = "f32" if code == "f16" else code
-        _, kinds = declare(self.module, name, (held,) * arity, 1)
+        _, kinds = library_symbol(self.module, name, (held,) * arity, 1)
         return [code if k == held else k for k in kinds]
 
-    def _operands(self, values: Sequence[Value]) -> tuple[str, list[GpuVector | Scalar]]:
+    def _operands(self, values: Sequence[Operand]) -> tuple[str, list[GpuVector | Scalar]]:
         """Returns operands and their element type, which numbers take."""
         code = next(getattr(x, "code", c) for c, x in values if c != NUMBER)
         operands: list[GpuVector | Scalar] = []
         for kind, x in values:
             if type(x) is FeatureVector:
-                operands.append(self.fetched(x))
+                operands.append(self.reloaded(x))
             elif type(x) is GpuVector:
                 operands.append(x)
             else:

@@ -1,5 +1,5 @@
-"""Functions of another compiler on GPUs. They were compiled for processors, but to LLVM IR: what
-they call of the C library becomes a call of a library function."""
+"""Functions that another compiler made, on GPUs. They were compiled for processors, but to LLVM IR:
+their calls of the C library become calls of the math library."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...ir.op import TABLE
 from ..foreign import ForeignFunction
 from ..simd.ir import SCALAR, KernelError
-from ..simd.module import declare
+from ..simd.module import library_symbol
 
 if TYPE_CHECKING:
     from .module import GpuModule
@@ -27,14 +27,14 @@ def symbol(module: "GpuModule", function: ForeignFunction, name: str) -> str:
     """
     if (what := lacking(function)) is not None:
         raise KernelError(f"{function.title}() needs {what}, which GPUs do not have")
-    text = module.foreigners[function.name]
+    text = module.foreign_functions[function.name]
     for line, needed in _declared(function):
         operation, code = _operation(needed)
         if operation in _MATH:
             del module.declarations[line]
             text = text.replace(f"@{needed}(", f'@"{_wrapper(module, operation, code)}"(')
     # Calls are expensive, and LLVM may read their parameters in ways that PTX does not allow.
-    module.foreigners[function.name] = _DEFINED.sub(r"\1 alwaysinline {", text)
+    module.foreign_functions[function.name] = _DEFINED.sub(r"\1 alwaysinline {", text)
     return name
 
 
@@ -72,9 +72,9 @@ def _operation(name: str) -> tuple[str, str]:
 def _wrapper(module: "GpuModule", operation: str, code: str) -> str:
     """Returns the name of a function of numbers that calls a library function."""
     name, scalar = f"math.{operation}.{code}", SCALAR[code]
-    if name not in module.foreigners:
+    if name not in module.foreign_functions:
         arity = TABLE[operation].arity
-        called, _ = declare(module, operation, (code,) * arity, 1)
+        called, _ = library_symbol(module, operation, (code,) * arity, 1)
         module.calls[called] += 1
         module.warm.add(called)
         casts = "\n".join(
@@ -82,7 +82,7 @@ def _wrapper(module: "GpuModule", operation: str, code: str) -> str:
         )
         given = ", ".join([f"{scalar} %a{k}" for k in range(arity)])
         packets = ", ".join([f"<1 x {scalar}> %v{k}" for k in range(arity)])
-        module.foreigners[name] = (
+        module.foreign_functions[name] = (
             f'define internal {scalar} @"{name}"({given}) alwaysinline {{\n{casts}\n'
             f'%r = call fastcc <1 x {scalar}> @"{called}"({packets})\n'
             f"%x = bitcast <1 x {scalar}> %r to {scalar}\nret {scalar} %x\n}}"

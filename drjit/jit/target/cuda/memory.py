@@ -7,7 +7,7 @@ from typing import Any
 
 from ..simd.conversion import first_element, from_memory, to_memory
 from ..simd.interpolation import in_turn, operands
-from ..simd.ir import BYTES, MEMORY, SCALAR, Function, Value, constant
+from ..simd.ir import BYTES, MEMORY, SCALAR, Function, Operand, constant
 from ..simd.loops import address, when
 from ..simd.memory import cleared, element_address, safe_index
 from ..simd.module import table_constant
@@ -55,7 +55,7 @@ CALLS["stream"] = CALLS["store"]
 
 
 @statement("node node index node mask")
-def in_bounds(t: Any, p: ast.expr, site: ast.expr, x: Value, n: ast.expr, mask: str) -> Value:
+def in_bounds(t: Any, p: ast.expr, site: ast.expr, x: Operand, n: ast.expr, mask: str) -> Operand:
     """`in_bounds(p[0], site, x, p[n], m)`: the report is a cold block, claimed atomically."""
     f, (code, index) = t.f, x
     # In a function, the words begin at an offset.
@@ -78,7 +78,7 @@ def in_bounds(t: Any, p: ast.expr, site: ast.expr, x: Value, n: ast.expr, mask: 
 
 
 @statement("pointer mask")
-def going(t: Translator, record: str, mask: str) -> Value:
+def going(t: Translator, record: str, mask: str) -> Operand:
     """`going(p[0], m)`: the mask, or no lane once the launch has been told to stop."""
     f, kind = t.f, t.f.vector["mask"]
     count = f.once("%looks", "alloca i32")
@@ -97,14 +97,14 @@ def going(t: Translator, record: str, mask: str) -> Value:
 # ------------------------------------------------------------------------------ gathers, scatters
 
 
-def lane_address(f: Any, element: str, base: str, index: Value) -> str:
+def lane_address(f: Any, element: str, base: str, index: Operand) -> str:
     """Returns the address of the lane's element."""
     code, x = index
     return element_address(f, element, base, code, f.scalar(code, x))
 
 
 @statement("type pointer index mask")
-def gather(t: Translator, code: str, base: str, index: Value, mask: str) -> Value:
+def gather(t: Translator, code: str, base: str, index: Operand, mask: str) -> Operand:
     """`gather(T, p[k], x, m)`."""
     f = t.f
     x = loaded(f, code, lane_address(f, MEMORY[code], base, safe_index(f, index, mask)))
@@ -113,8 +113,8 @@ def gather(t: Translator, code: str, base: str, index: Value, mask: str) -> Valu
 
 @statement("type pointer index mask integer")
 def gather_packet(
-    t: Translator, code: str, base: str, index: Value, mask: str, count: int
-) -> tuple[Value, ...]:
+    t: Translator, code: str, base: str, index: Operand, mask: str, count: int
+) -> tuple[Operand, ...]:
     """`gather_packet(T, p[k], x, m, c)`."""
     values = _record(t.f, code, base, index, mask, count)
     return tuple((code, v) for v in cleared(t.f, code, values, mask))
@@ -127,7 +127,7 @@ def _words(code: str, count: int) -> int:
     return next(k for k in (8, 4, 2, 1) if k <= most and count % k == 0)
 
 
-def _record(f: Any, code: str, base: str, index: Value, mask: str, count: int) -> list[str]:
+def _record(f: Any, code: str, base: str, index: Operand, mask: str, count: int) -> list[str]:
     """Loads the components of the lane's record."""
     place = lane_address(f, f"[{count} x {MEMORY[code]}]", base, safe_index(f, index, mask))
     together, values = _words(code, count), []
@@ -145,7 +145,7 @@ def _record(f: Any, code: str, base: str, index: Value, mask: str, count: int) -
 @statement("type pointer mask integer *node")
 def gather_weighted(
     t: Translator, code: str, base: str, mask: str, count: int, *taps: ast.expr
-) -> tuple[Value, ...]:
+) -> tuple[Operand, ...]:
     """`gather_weighted(T, p[k], m, c, x0, w0, x1, w1, ...)`."""
     indices, weights = operands(t, code, taps)
     rows = (_record(t.f, code, base, x, mask, count) for x in indices)
@@ -154,7 +154,7 @@ def gather_weighted(
 
 
 @statement("type pointer operand index mask")
-def scatter(t: Any, code: str, base: str, value: str, index: Value, mask: str) -> None:
+def scatter(t: Any, code: str, base: str, value: str, index: Operand, mask: str) -> None:
     """`scatter(T, p[k], v, x, m)`."""
     f = t.f
     with when(f, f.scalar("mask", mask)):
@@ -162,7 +162,7 @@ def scatter(t: Any, code: str, base: str, value: str, index: Value, mask: str) -
 
 
 @statement("type pointer index mask *operand")
-def scatter_packet(t: Any, code: str, base: str, index: Value, mask: str, *values: str) -> None:
+def scatter_packet(t: Any, code: str, base: str, index: Operand, mask: str, *values: str) -> None:
     """`scatter_packet(T, p[k], x, m, v0, v1, ...)`."""
     f, count = t.f, len(values)
     together = _words(code, count)
@@ -182,7 +182,7 @@ def scatter_packet(t: Any, code: str, base: str, index: Value, mask: str, *value
 
 
 @statement("node typed")
-def table(t: Any, name: ast.expr, index: Value) -> Value:
+def table(t: Any, name: ast.expr, index: Operand) -> Operand:
     """`table(NAME, x)`; an index beyond the end reads the last element."""
     f, (code, symbol, number), (kind, x) = (
         t.f,

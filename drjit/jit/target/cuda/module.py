@@ -37,7 +37,7 @@ class GpuModule(Module):
     threads = THREADS
     options = DEFAULT
 
-    def new(self, lanes: int, first_number: int = 0) -> Function:
+    def new_function(self, lanes: int, first_number: int = 0) -> Function:
         return GpuFunction(first_number, warps=self.warps, threads=self.threads)
 
     def foreign(self, function: ForeignFunction) -> str:
@@ -68,12 +68,12 @@ def translate(
     by_value = words <= BY_VALUE
     plan = None
     if any(name in text for name in VECTORS):
-        more = atomic.ROOM * atomic.MOST if "scatter_reduce_" in text else 0
+        more = atomic.PRIVATE_BYTES * atomic.PRIVATE_TARGETS if "scatter_reduce_" in text else 0
         plan = KernelPlan(definition.body, vector_names(definition.body), options, more)
         module.warps, module.threads = plan.warps, plan.threads
         if plan.shared:
             module.globals[DYNAMIC] = f"{DYNAMIC} = external addrspace(3) global [0 x i8], align 16"
-    f: Any = module.new(1)
+    f: Any = module.new_function(1)
     before, origin = [], "entry"
     if plan is None:
         t: Any = GpuTranslator(module, f, text, is_kernel=True)
@@ -97,7 +97,7 @@ def translate(
     atomic.combine(t)
     threads.store_totals(t)
     f.do("ret void")
-    if t.parts:
+    if t.splits:
         f.start("never")
         f.do("ret void")
     start, origin = atomic.prepare(t, origin)
@@ -105,7 +105,7 @@ def translate(
     exported = [_entry(name, f, words, by_value, "\n".join(start))]
     finish = f"{name}_finish" if t.expansions else ""
     if finish:
-        g: Any = module.new(1)
+        g: Any = module.new_function(1)
         for expansion in t.expansions:
             atomic.finish_sums(g, expansion)
         g.do("ret void")

@@ -49,4 +49,4 @@ def ptx(ir: str, capability: tuple[int, int]) -> str:
     ir = f'target datalayout = "{LAYOUT}"\ntarget triple = "{TRIPLE}"\n{ir}'
     level = 1 if ir.count("\n") > llvm.LONG else 3
     with llvm.compiler(_machine, capability) as c:
-        return llvm.emitted(c.machine(level), c.module(ir), False).decode()
+        return llvm.emit(c.machine(level), c.module(ir), False).decode()

@@ -1,6 +1,6 @@
 """The dialect of LLVM IR that NVVM reads, the compiler of NVIDIA's toolkit and of `numba.cuda`:
-that of LLVM 7. There, pointers have the type of what they point to, and some instructions and
-intrinsics do not exist yet. What LLVM has for them later is written with those that did, or as PTX.
+that of LLVM 7. There, pointers have the type of what they point to, and some newer instructions and
+intrinsics do not exist: they are written by means of those that do, or as PTX.
 """
 
 import re

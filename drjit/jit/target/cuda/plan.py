@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ..language import targets
+from ..language import target_names
 from ..simd.ir import BYTES, SCALAR
 from ..simd.reduction import accumulator
 from .function import EACH, THREADS, WARP
@@ -158,9 +158,9 @@ class KernelPlan:
     `warps` says whether it runs in whole warps, and `threads` is their number in a block.
     `others` are the bytes of shared memory that other statements need. `matrices` and `biases` are
     the operands of products, and `sums` the sums of outer products that all threads of a block add
-    up together because each of them gets there: with where each begins in shared memory, or -1.
-    `row` are the bytes of a thread's row there, `rows` where these begin, and `shared` is the size
-    of all. `wanted` are the features taken from a vector with a name.
+    up together, because each thread reaches them: with where each begins in shared memory, or -1.
+    A thread's row there has `row` bytes, the rows begin at `rows`, and `shared` is the size of
+    everything. `wanted` are the features taken from a vector with a name.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class KernelPlan:
         self.wanted: dict[str, set[int]] = {}
         self.last: dict[str, int] = {}  # the number of the statement that last uses a vector
         self.row = self.rows = self.shared = 0
-        self._kept = 0  # features of the vectors that sums of outer products need again
+        self._kept_features = 0  # features of the vectors that sums of outer products need again
         self._widest = 0  # features of the largest operand of a product
         self._pairs_of_rows = False  # whether each thread has two rows
         self._vectors, self._names = names, _Names()
@@ -259,10 +259,10 @@ class KernelPlan:
     @property
     def is_crowded(self) -> bool:
         """Whether registers will be scarce."""
-        return self._kept > _MANY
+        return self._kept_features > _MANY
 
     @property
-    def kept(self) -> int:
+    def kept_registers(self) -> int:
         """How many registers of vectors a thread keeps from one product to another, if shared
         memory has room for the others."""
         return 56 if self._widest <= WIDEST // 2 else 88
@@ -295,7 +295,7 @@ class KernelPlan:
             if isinstance(s, ast.If | ast.While):
                 self._visit(s.body, depth + 1)
             elif isinstance(s, ast.Assign | ast.Expr):
-                names = targets(s) if type(s) is ast.Assign else []
+                names = target_names(s) if type(s) is ast.Assign else []
                 with suppress(IndexError, KeyError):  # the translation says what is wrong
                     self._statement(names, s.value, depth)
 
@@ -382,7 +382,7 @@ class KernelPlan:
             return
         self._exchanges(code, max(rows, columns))
         self._pairs_of_rows = True
-        self._kept += self._weight(code) * columns if self.by_warp(code) else 0
+        self._kept_features += self._weight(code) * columns if self.by_warp(code) else 0
         if not depth and self.by_warp(code):
             self.sums.setdefault(Sum(code, target, room, size, at, rows, columns, stride), -1)
 

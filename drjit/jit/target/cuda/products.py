@@ -17,8 +17,7 @@ from functools import partial
 from typing import Any
 
 from ..simd.conversion import convert
-from ..simd.ir import BYTES
-from ..simd.ir import Value as Typed
+from ..simd.ir import BYTES, Operand
 from ..simd.reduction import accumulator
 from ..simd.values import Value
 from . import fragments, tf32
@@ -39,7 +38,7 @@ _BATCH = 8
 def matvec(
     t: Any, code: str, a: int, offset: int, rows: int, columns: int, stride: int, turned: bool,
     e: ast.expr, *words: int,
-) -> Typed | object:  # fmt: skip
+) -> Operand | object:  # fmt: skip
     """`matvec(T, p[a], p[o], rows, columns, stride, transposed, x[, p[b], p[ob]])`."""
     if max(rows, columns) > WIDEST:
         return MEMORY
@@ -198,7 +197,7 @@ def _of_lane(t: Any, w: MatrixOperand, turned: bool, x: GpuVector, bias: Bias | 
     start = [c.number(acc, 0)] * count if bias is None else _bias(t, bias, acc)
     sums = (_sum_of_rows if turned else _dot_products)(t, w, acc, features, start)
     found = [convert(f, w.code, acc, f.packet(acc, y.name)) for y in sums]
-    return t.made(w.code, found)
+    return t.of_scalars(w.code, found)
 
 
 def _bias(t: Any, bias: Bias, acc: str) -> list[Value]:

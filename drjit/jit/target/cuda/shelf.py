@@ -1,9 +1,9 @@
 """Vectors that wait in shared memory, in kernels that have more of them than registers hold.
 
-Backpropagation needs again what layers were given and what activations returned. A thread stores
-some registers of the vectors that were made first, which are needed last, at places of its own, so
-that no thread waits for another one. Four registers of all threads of a block lie side by side.
-"""
+Backpropagation needs the inputs of layers and the results of activations again. A thread stores
+some registers of the vectors that were computed first, which are needed last, in places of its own,
+so that no thread waits for another. Groups of four registers of all threads of a block lie side by
+side."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,7 +14,8 @@ from .values import GpuPointer
 
 def fill(t: Any, kept: Sequence[Any]) -> None:
     """Before an operation of the warp or the block: stores registers that are needed later, unless
-    they are few, or of its operands. Those that are stored already are dropped."""
+    there are few of them; not those of its operands, `kept`. Registers that are stored already are
+    dropped."""
     sources: dict[Any, None] = {}
     for name, (_, v) in t.f.variables.items():
         if hasattr(v, "forms") and t.plan.last.get(name, 0) > t.reached:
@@ -23,7 +24,9 @@ def fill(t: Any, kept: Sequence[Any]) -> None:
     for v in [v for v in sources if v.shelf]:
         for k in v.shelf:
             v.forms[v.form][4 * k : 4 * k + 4] = [""] * len(v.forms[v.form][4 * k : 4 * k + 4])
-    surplus = sum(len(v.forms[v.form]) * pairs.words(v.code) for v in sources) - t.plan.kept
+    surplus = (
+        sum(len(v.forms[v.form]) * pairs.words(v.code) for v in sources) - t.plan.kept_registers
+    )
     for v in sources:
         surplus -= 4 * pairs.words(v.code) * len(v.shelf)
     for v in sources:

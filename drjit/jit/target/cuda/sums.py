@@ -65,7 +65,7 @@ def outer(
 def _target(t: Any, code: str, k: int, a: int, n: int, offset: int) -> GpuPointer:
     """Returns the address of the first accumulator in memory. The position is read here: otherwise,
     what a matrix has at the same position would be kept until then."""
-    f, (acc, base) = t.f, atomic.sums(t, "add", code, k, a, n)
+    f, (acc, base) = t.f, atomic.target_accumulators(t, "add", code, k, a, n)
     position = f.op(f"load volatile i64, ptr {f.word_address_here(offset)}")
     return GpuPointer(f, acc, base) + t.c.word(position)
 

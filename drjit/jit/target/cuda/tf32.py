@@ -106,9 +106,9 @@ def right_of_memory(
 def elements(
     c: GpuCode, w: MatrixOperand, turned: bool, n: Value, first: int, beyond: bool, last: int
 ) -> list[Value]:
-    """Returns the elements of the thread's two terms, from `first` on, for a row of a matrix, or a
-    column if it is turned. They are zero where there is no such row, if that may be `beyond` the
-    end, and no such term, if there are less than `last`."""
+    """Returns the elements of the thread's two terms, from `first` on, for row `n` of a matrix, or
+    column `n` if it is turned. They are zero where there is no such row, which may be the case if
+    `beyond`, and where there is no such term, if there are fewer than `last`."""
     base, found = c.origin("f32", w), []
     count, terms = (w.columns, w.rows) if turned else (w.rows, w.columns)
     for e in range(2):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..simd.atomic import combine
 from ..simd.compensated_sum import add_long, is_long
 from ..simd.conversion import convert, first_element
-from ..simd.reduction import accumulator, identity
+from ..simd.reduction import accumulator, neutral_number
 from ..simd.values import Value
 from .calls import statement
 from .function import WARP
@@ -123,7 +123,7 @@ class BlockScan(NamedTuple):
 def reduce(t: Any, code: str, op: str, a: int, k: int, x: str) -> None:
     """`reduce(T, 'add', p[a], p[k], i, x)`. Sums of floats keep what rounding takes from them."""
     f, acc = t.f, accumulator(code)
-    kind, start = f.vector[acc], f.constant(acc, identity(op, acc))
+    kind, start = f.vector[acc], f.constant(acc, neutral_number(op, acc))
     value = convert(f, acc, code, x)
     if f.warps:
         value = f.select(acc, t.active(), value, start)

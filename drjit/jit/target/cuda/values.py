@@ -7,7 +7,7 @@ from typing import Any
 
 from ..simd import loops
 from ..simd.ir import BITS, BYTES, MEMORY, constant
-from ..simd.reduction import identity
+from ..simd.reduction import neutral_number
 from ..simd.values import Carried, Code, Pointer, Value
 from .function import DYNAMIC, WARP, GpuFunction
 
@@ -93,8 +93,8 @@ class GpuCode(Code):
         return Value(self.f, "mask", 0, constant("mask", x))
 
     def neutral(self, op: str, code: str, lanes: int = 0) -> Value:
-        """Returns the neutral element of a reduction."""
-        x = identity(op, code)
+        """Returns the neutral number of a reduction."""
+        x = neutral_number(op, code)
         return self.full(in_register(code), lanes, x) if lanes else self.number(code, x)
 
     def vector(self, xs: Sequence[Value]) -> Value:

@@ -9,7 +9,7 @@ from typing import Any
 from ...ir.dtype import VECTOR_BLOCK
 from ..simd.conversion import convert
 from ..simd.feature_loop import spelled
-from ..simd.ir import Value
+from ..simd.ir import Operand
 from ..simd.loops import address, first_row
 from ..simd.reduction import accumulator
 from ..simd.translate import Deferred
@@ -24,12 +24,12 @@ from .plan import FRAGMENTS, OWN
 class GpuVectorTranslator(FeatureTranslator):
     """Translates a kernel that contains vectors."""
 
-    def delivered(self, v: GpuVector) -> Value:
+    def delivered(self, v: GpuVector) -> Operand:
         """Returns a vector as the value of a statement, in memory if that is where the variable
         is."""
-        return spelled(self.kept(v)) if self.plan.in_memory(self.target) else v.value
+        return spelled(self.spilled(v)) if self.plan.in_memory(self.target) else v.value
 
-    def name(self, e: ast.Name) -> Value:
+    def name(self, e: ast.Name) -> Operand:
         """A variable. Literals that are read at their use are the same for all lanes."""
         value = self.f.variables.get(e.id)
         found = super().name(e)
@@ -39,13 +39,13 @@ class GpuVectorTranslator(FeatureTranslator):
 
 
 @in_registers("type *operand", vector=-1)
-def vector(t: Any, code: str, *parts: str) -> Value | object:
+def vector(t: Any, code: str, *parts: str) -> Operand | object:
     """`vector(T, x0, x1, ...)`."""
-    return t.made(code, parts).value
+    return t.of_scalars(code, parts).value
 
 
 @in_registers("type integer operand", vector=-1)
-def splat(t: Any, code: str, count: int, x: str) -> Value | object:
+def splat(t: Any, code: str, count: int, x: str) -> Operand | object:
     """`splat(T, n, x)`."""
     form = t.plan.form(t.target)
     v = GpuVector(code, count, form, [""] * size(count, form))
@@ -55,7 +55,7 @@ def splat(t: Any, code: str, count: int, x: str) -> Value | object:
 
 
 @in_registers("node integer", vector=0)
-def feature(t: Any, e: ast.expr, k: int) -> Value | object:
+def feature(t: Any, e: ast.expr, k: int) -> Operand | object:
     """`feature(v, k)`."""
     v: GpuVector = t.expr(e)[1]
     if v.form == FRAGMENTS and not v.forms.get(OWN, [""] * v.count)[k // 2]:
@@ -69,7 +69,7 @@ def _is(f: GpuFunction, index: str, k: int) -> str:
 
 
 @in_registers("node node mask", vector=0)
-def take(t: Any, e: ast.expr, x: ast.expr, mask: str) -> Value | object:
+def take(t: Any, e: ast.expr, x: ast.expr, mask: str) -> Operand | object:
     """`take(v, x, m)`."""
     v: GpuVector = t.expr(e)[1]
     f, index = t.f, t.typed(x, "u32")[1]
@@ -80,7 +80,7 @@ def take(t: Any, e: ast.expr, x: ast.expr, mask: str) -> Value | object:
 
 
 @in_registers("node node node mask", vector=0)
-def put(t: Any, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -> Value | object:
+def put(t: Any, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -> Operand | object:
     """`put(v, x, y, m)`."""
     v: GpuVector = t.expr(e)[1]
     f, value = t.f, t.typed(y, v.code)[1]
@@ -100,7 +100,7 @@ def put(t: Any, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -> Value | obj
 
 
 @in_registers("node", vector=0)
-def total(t: Any, e: ast.expr) -> Value | object:
+def total(t: Any, e: ast.expr) -> Operand | object:
     """`total(v)`."""
     v: GpuVector = t.expr(e)[1]
     f, acc = t.f, accumulator(v.code)
@@ -118,15 +118,15 @@ def total(t: Any, e: ast.expr) -> Value | object:
 
 
 @in_registers("type integer pointer lane_range", vector=-1)
-def load_vector(t: Any, code: str, count: int, base: str) -> Value | object:
+def load_vector(t: Any, code: str, count: int, base: str) -> Operand | object:
     """`load_vector(T, n, p[k], i)`."""
-    return t.made(code, _read(t, code, count, first_row(t.f, code, count, base))).value
+    return t.of_scalars(code, _read(t, code, count, first_row(t.f, code, count, base))).value
 
 
 @in_registers("type integer pointer", vector=-1)
-def broadcast_vector(t: Any, code: str, count: int, base: str) -> Value | object:
+def broadcast_vector(t: Any, code: str, count: int, base: str) -> Operand | object:
     """`broadcast_vector(T, n, p[k])`."""
-    return t.made(code, _read(t, code, count, base)).value
+    return t.of_scalars(code, _read(t, code, count, base)).value
 
 
 def _read(t: Any, code: str, count: int, start: str) -> list[str]:

@@ -251,10 +251,8 @@ TURN_u32 = (
     0xFBCBC462, 0xD6829B47, 0xDB4D9FB3, 0xC9F2C26D, 0xD3D18FD9, 0xA797FA8B, 0x5D49EEB1, 0xFAF97C5E,
     0xCF41CE7D, 0xE294A4BA, 0x9AFED7EC, 0x47E35742, 0x1580CC11, 0xBF1EDAEA, 0xFC33EF08, 0x26BD0D87,
 )
-# fmt: on
-# fmt: off
-# Coefficients of polynomials, highest power first Chosen such that the result never exceeds 1:
-# found by a search near the minimax coefficients.
+# Coefficients of polynomials, highest power first. Those of the sine are chosen such that the
+# result never exceeds 1: by a search near the minimax coefficients.
 SINE_f32 = (
     2.6051575332530774e-06, -0.00019809443620033562, 0.008333065547049046, -0.16666659712791443,
 )

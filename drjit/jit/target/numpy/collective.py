@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import OPERATIONS, Type, Value, identity
+from ...ir import op as ops
+from ...ir.dtype import types_by_numpy
+from .elementwise import OPERATIONS, Type, Value, neutral_number
 from .memory import LaneRange
 
 # Number of elements that a block reduction gathers at a time.
-_GATHERED = 1 << 22
+_GATHERED_ELEMENTS = 1 << 22
 
 
 def _of_lanes(t: Type, i: LaneRange, x: Value) -> Any:
@@ -24,7 +26,7 @@ def reduce(t: Type, op: str, partial: Any, buffer: Any, i: LaneRange, x: Value) 
     """Combines the values of all lanes into element 0 of the buffer."""
     dtype = t.accumulator
     x = _of_lanes(t, i, x)
-    buffer[0] = OPERATIONS[op].reduce(x, dtype=dtype, initial=identity(op, dtype))
+    buffer[0] = OPERATIONS[op].reduce(x, dtype=dtype, initial=neutral_number(op, dtype))
 
 
 def block_reduce(t: Type, op: str, buffer: Any, x: Value, n: Value, m: Value) -> Value:
@@ -33,11 +35,11 @@ def block_reduce(t: Type, op: str, buffer: Any, x: Value, n: Value, m: Value) ->
     x, m = np.broadcast_arrays(np.atleast_1d(x), m)
     result = np.zeros(x.shape, t.dtype)
     lanes = np.flatnonzero(m & (x.astype(np.float64) + length <= buffer.size))
-    rows = max(1, _GATHERED // max(length, 1))
+    rows = max(1, _GATHERED_ELEMENTS // max(length, 1))
     for k in range(0, len(lanes), rows):
         some = lanes[k : k + rows]
         elements = buffer[x[some].astype(np.intp)[:, None] + np.arange(length)].astype(dtype)
-        initial = identity(op, dtype)
+        initial = neutral_number(op, dtype)
         result[some] = OPERATIONS[op].reduce(elements, axis=1, dtype=dtype, initial=initial)
     return result
 
@@ -51,13 +53,12 @@ def _prefix(op: str, dtype: np.dtype, first: Any, x: Any, inclusive: bool) -> An
 
 
 def _starting_value(op: str, dtype: np.dtype) -> Any:
-    # A prefix sum starts at 0.0, not at -0.0, because the start is visible.
-    return dtype.type(0) if op == "add" else identity(op, dtype)
+    """Returns the visible start of a prefix reduction: 0.0 for a sum, not -0.0."""
+    return dtype.type(ops.starting_value(op, types_by_numpy()[dtype]))
 
 
 def scan_totals(t: Type, op: str, totals: Any, i: LaneRange, x: Value) -> None:
-    """Computes the starts of the blocks' prefix reductions: the neutral element for the only
-    block."""
+    """Computes what the prefix reductions of blocks start from: here, for a single block."""
     totals[0] = _starting_value(op, t.accumulator)
 
 
@@ -70,10 +71,10 @@ def scan_blocks(t: Type, op: str, i: LaneRange, x: Value, n: int, inclusive: boo
     """Returns the prefix reduction within each run of `n` lanes."""
     dtype, n = t.accumulator, int(n)
     x = _of_lanes(t, i, x)
-    runs = np.full(-(-len(x) // n) * n, identity(op, dtype), dtype)
+    runs = np.full(-(-len(x) // n) * n, neutral_number(op, dtype), dtype)
     runs[: len(x)] = x
     # The first lane of a run preserves a negative zero.
-    first = identity(op, dtype) if inclusive else _starting_value(op, dtype)
+    first = neutral_number(op, dtype) if inclusive else _starting_value(op, dtype)
     return t(_prefix(op, dtype, first, runs.reshape(-1, n), inclusive).ravel()[: len(x)])
 
 
@@ -103,7 +104,7 @@ def matmul(
     a_transposed: bool,
     b_transposed: bool,
 ) -> None:
-    """The products of a batch of matrices, for all tiles at once."""
+    """Computes the products of a batch of matrices, for all tiles at once."""
     m, n, k = (int(v) for v in sizes[:3])
     for number, (first_a, first_b) in enumerate(sizes[8:].reshape(-1, 2).tolist()):
         x, y = a[first_a : first_a + m * k], b[first_b : first_b + k * n]
@@ -122,8 +123,8 @@ def reduce_rows(
     source = x[: matrices * rows * columns].reshape((matrices, rows, columns))
     # NumPy adds pairwise, with small errors, if the terms of a sum are adjacent in memory.
     source = np.ascontiguousarray(source.swapaxes(1, 2))
-    found = OPERATIONS[op].reduce(source, axis=2, dtype=dtype, initial=identity(op, dtype))
-    result[: matrices * columns] = found.ravel()
+    sums = OPERATIONS[op].reduce(source, axis=2, dtype=dtype, initial=neutral_number(op, dtype))
+    result[: matrices * columns] = sums.ravel()
 
 
 def radix_count(starts: Any, i: LaneRange, x: Value, shift: int) -> None:
@@ -131,7 +132,8 @@ def radix_count(starts: Any, i: LaneRange, x: Value, shift: int) -> None:
 
 
 def radix_move(starts: Any, i: LaneRange, x: Value, shift: int, *moved: Any) -> None:
-    """Writes each of some values in the order of a digit of the key."""
+    """Writes values in the order of a digit of the key `x`; `moved` are buffers, each followed by
+    its values."""
     shifted = np.broadcast_to(x, i.end - i.begin) >> x.dtype.type(shift)
     order = np.argsort(shifted.astype(np.uint16) & np.uint16(_DIGIT), kind="stable")
     for buffer, v in zip(moved[::2], moved[1::2], strict=True):

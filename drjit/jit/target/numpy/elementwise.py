@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...ir import op as ops
-from ...ir.dtype import ALL, DType, by_numpy
+from ...ir.dtype import ALL, DType, types_by_numpy
 from .. import library
 from .fused import fma_f32, fma_f64
 
@@ -209,15 +209,14 @@ OPERATIONS = {
 }
 
 
-def identity(op: str, dtype: np.dtype) -> Any:
-    """Returns the neutral element of a reduction."""
-    return dtype.type(ops.neutral(op, by_numpy()[dtype]))
+def neutral_number(op: str, dtype: np.dtype) -> Any:
+    """Returns the neutral number of a reduction: see `op.neutral`."""
+    return dtype.type(ops.neutral(op, types_by_numpy()[dtype]))
 
 
-def passed_over(op: str, dtype: np.dtype) -> Any:
-    """Returns a value that leaves an element unchanged when combined into memory, which may contain
-    a NaN."""
-    return dtype.type(ops.passed_over(op, by_numpy()[dtype]))
+def ignored_number(op: str, dtype: np.dtype) -> Any:
+    """Returns the number that leaves any element of memory unchanged: see `op.ignored`."""
+    return dtype.type(ops.ignored(op, types_by_numpy()[dtype]))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Functions of another compiler on NumPy: one call of machine code for all lanes."""
+"""Functions that another compiler made, on NumPy arrays: one call of machine code for all lanes."""
 
 import ctypes
 from functools import cache
@@ -29,14 +29,14 @@ def _kernel(function: ForeignFunction) -> image.Loaded:
     """Returns a kernel that calls a function, for packets of one lane: arrays have no padding."""
     from .. import simd
 
-    given = {f"x{k}": code for k, code in enumerate((*function.arguments, "mask"))}
-    found = {f"y{k}": code for k, code in enumerate(function.returned)}
+    inputs = {f"x{k}": code for k, code in enumerate((*function.arguments, "mask"))}
+    outputs = {f"y{k}": code for k, code in enumerate(function.returned)}
     lines = [
-        *[f"{x} = load({code}, p[{k}], i)" for k, (x, code) in enumerate(given.items(), 1)],
-        f"{', '.join(found)} = {function.name}({', '.join(given)})",
+        *[f"{x} = load({code}, p[{k}], i)" for k, (x, code) in enumerate(inputs.items(), 1)],
+        f"{', '.join(outputs)} = {function.name}({', '.join(inputs)})",
         *[
             f"store({code}, p[{k}], i, {y})"
-            for k, (y, code) in enumerate(found.items(), 1 + len(given))
+            for k, (y, code) in enumerate(outputs.items(), 1 + len(inputs))
         ],
     ]
     text = "\n    ".join(["def kernel(i, p):", *lines])

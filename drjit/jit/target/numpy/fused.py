@@ -13,8 +13,9 @@ import numpy as np
 from .. import number
 
 _SPLIT = float(2**27 + 1)
-# The bits of a float64 beyond the digits of a float32: all of them, and their value halfway between
-# two float32 numbers. The bits of the smallest normal float32, without the sign.
+# The bits of a float64 beyond the digits of a float32: all of them set, and as they are halfway
+# between two float32 numbers. Then the bits of the smallest normal float32 as a float64, shifted
+# left by one, past the sign.
 _REST, _HALFWAY = (1 << 29) - 1, 1 << 28
 _LEAST = (1023 - 126) << 53
 

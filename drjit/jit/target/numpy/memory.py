@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import OPERATIONS, Type, Value, fma, passed_over
+from .elementwise import OPERATIONS, Type, Value, fma, ignored_number
 
 
 class LaneRange:
@@ -70,12 +70,12 @@ def in_bounds(record: Any, site: int, x: Value, n: int, m: Value) -> Value:
 
 
 def going(record: Any, m: Value) -> Value:
-    """The mask of the lanes that continue with a loop; Python raises interrupts by itself."""
+    """The mask of the lanes that continue with a loop: Python itself raises interrupts."""
     return m
 
 
-def _within(buffer: Any, x: Value, m: Value, count: int = 1) -> tuple[Value, Value]:
-    """Returns indices (0 where invalid) and the mask of valid lanes."""
+def _valid_indices(buffer: Any, x: Value, m: Value, count: int = 1) -> tuple[Value, Value]:
+    """Returns indices, 0 where they are invalid, and the mask of the lanes where they are valid."""
     valid = m & (x < buffer.size // count)
     return np.where(valid, x, 0).astype(np.intp), valid
 
@@ -87,7 +87,7 @@ def gather(t: Type, buffer: Any, x: Value, m: Value) -> Value:
 
 def gather_packet(t: Type, buffer: Any, x: Value, m: Value, count: int) -> tuple[Value, ...]:
     """Elements `x * count + j`, 0 where the mask is false."""
-    index, valid = _within(buffer, x, m, count)
+    index, valid = _valid_indices(buffer, x, m, count)
     zero = t.dtype.type(0)
     if not np.any(valid):
         return (np.full(np.shape(index), zero)[()],) * count
@@ -109,11 +109,11 @@ def gather_weighted(t: Type, buffer: Any, m: Value, count: int, *taps: Value) ->
     return tuple(np.where(m, v, t.dtype.type(0))[()] for v in total)
 
 
-def _lanes(
+def _valid_lanes(
     buffer: Any, x: Value, m: Value, *values: Value, count: int = 1
 ) -> tuple[Any, list[Any]]:
-    """Returns which lanes are valid, and their indices and values."""
-    index, valid = _within(buffer, x, m, count)
+    """Returns the mask of the lanes with valid indices, and their indices and values."""
+    index, valid = _valid_indices(buffer, x, m, count)
     index, valid, *full = np.broadcast_arrays(np.atleast_1d(index), valid, *values)
     if np.all(valid):
         return valid, [index, *full]
@@ -128,14 +128,14 @@ def scatter(t: Type, buffer: Any, v: Value, x: Value, m: Value) -> None:
 def scatter_packet(t: Type, buffer: Any, x: Value, m: Value, *values: Value) -> None:
     """Writes elements `x * count + j`; the highest lane wins."""
     count = len(values)
-    _, (index, *chosen) = _lanes(buffer, x, m, *values, count=count)
+    _, (index, *chosen) = _valid_lanes(buffer, x, m, *values, count=count)
     for j, v in enumerate(chosen):
         buffer[index * count + j] = v
 
 
 def scatter_reduce(t: Type, op: str, mode: str, buffer: Any, v: Value, x: Value, m: Value) -> None:
     """Combines `v` into element `x`, lane by lane."""
-    _, (index, v) = _lanes(buffer, x, m, v)
+    _, (index, v) = _valid_lanes(buffer, x, m, v)
     OPERATIONS[op].at(buffer, index, v)
 
 
@@ -147,8 +147,8 @@ def scatter_reduce_expand(
         scatter_reduce(t, op, "direct", buffer, v, x, m)
         return
     function = OPERATIONS[op]
-    _, (index, v) = _lanes(buffer, x, m, v)
-    total = np.full(buffer.size, passed_over(op, np.dtype(np.float32)), np.float32)
+    _, (index, v) = _valid_lanes(buffer, x, m, v)
+    total = np.full(buffer.size, ignored_number(op, np.dtype(np.float32)), np.float32)
     function.at(total, index, v.astype(np.float32))
     buffer[:] = function(buffer.astype(np.float32), total).astype(np.float16)
 
@@ -178,7 +178,7 @@ def _groups(index: Any) -> tuple[Any, Any]:
 
 def scatter_inc(t: Type, buffer: Any, x: Value, m: Value) -> Value:
     """Adds 1 at `x`; returns the previous value."""
-    valid, (index,) = _lanes(buffer, x, m)
+    valid, (index,) = _valid_lanes(buffer, x, m)
     order, first = _groups(index)
     position = np.arange(len(index))
     rank = np.empty(len(index), np.int64)
@@ -190,7 +190,7 @@ def scatter_inc(t: Type, buffer: Any, x: Value, m: Value) -> Value:
 
 def scatter_exch(t: Type, buffer: Any, v: Value, x: Value, m: Value) -> Value:
     """Writes `v` at `x`; returns the previous value."""
-    valid, (index, v) = _lanes(buffer, x, m, v)
+    valid, (index, v) = _valid_lanes(buffer, x, m, v)
     order, first = _groups(index)
     ordered = v[order]
     old = np.empty(len(index), buffer.dtype)
@@ -201,7 +201,7 @@ def scatter_exch(t: Type, buffer: Any, v: Value, x: Value, m: Value) -> Value:
 
 def scatter_cas(t: Type, buffer: Any, compare: Value, v: Value, x: Value, m: Value) -> Value:
     """Writes `v` at `x` where the bits equal those of `compare`; returns the previous value."""
-    valid, (index, compare, v) = _lanes(buffer, x, m, compare, v)
+    valid, (index, compare, v) = _valid_lanes(buffer, x, m, compare, v)
     old = np.empty(len(index), buffer.dtype)
     for k, at in enumerate(index):
         old[k] = buffer[at]

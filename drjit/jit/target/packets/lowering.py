@@ -18,7 +18,7 @@ from ..simd.arguments import RUNS
 from ..simd.ir import KernelError
 from ..simd.translate import BLOCK_LINES, Translator
 from ..simd.vector import VectorTranslator
-from .operations import WORD, FeaturesType, Packet, TextValue, emitted, text_value
+from .operations import WORD, FeaturesType, Packet, TextValue, emitter, text_value
 from .text import LoweringStep, NumbaReader
 
 
@@ -73,7 +73,7 @@ class PacketLower(Lower):
         for s in block.body:
             self.loc = s.loc
             if len(f.lines) - f.begun > BLOCK_LINES and t.is_kernel:
-                t.part()
+                t.split_block()
             try:
                 self.lower_inst(s)
             except KernelError as error:
@@ -141,7 +141,7 @@ class PacketLower(Lower):
         sig = self.fndesc.calltypes[expr]
         values = [self.loadvar(a.name) for a in args]
         if type(function) is str:  # of the text
-            return emitted(function, False)(self.context, self.builder, sig, values)
+            return emitter(function, False)(self.context, self.builder, sig, values)
         implementation = self.implementations.get((function, id(sig)))
         if implementation is None:
             implementation = self.context.get_function(function, sig)

@@ -1,8 +1,7 @@
-"""The values and names of the kernel language, known to Numba: types, one generic rule for those of
-results, and one for translation, which asks the front end of the SIMD target.
+"""What makes the values and names of the kernel language known to Numba: types, one rule for the
+types of results, and one for translation, which asks the front end of the SIMD target.
 
-The translator of the function that is being compiled is that of Numba's IR builder, as its
-attribute `translator`.
+Numba's IR builder has the translator of the function being compiled as its attribute `translator`.
 """
 
 import ast
@@ -19,7 +18,7 @@ from numba.extending import lower_builtin, register_model
 from ...ir.dtype import BY_CODE, vector
 from .. import foreign, language
 from .. import numpy as numpy_target
-from ..simd.ir import BITS, NUMBER, KernelError, Value
+from ..simd.ir import BITS, NUMBER, KernelError, Operand
 from ..simd.translate import Translator
 
 _LLVM = {"f16": llvm.HalfType(), "f32": llvm.FloatType(), "f64": llvm.DoubleType()}
@@ -93,9 +92,8 @@ SYMBOLS = {kind: (o.python, o.name) for kind, o in language.OPERATORS.items()}
 
 
 class TextValue:
-    """A value that is known while compiling: a value of the front end, several, or an argument that
-    the text spells out. To Numba's IR builder, an operand.
-    """
+    """A value that is known while compiling: one or several operands of the front end, or an
+    argument that the text spells out. To Numba's IR builder, it is an operand."""
 
     __slots__ = ("name", "node", "type", "value")
 
@@ -166,13 +164,13 @@ def text_value(value: Any, kind: Any) -> TextValue:
     return TextValue(value, _BIT if kind is types.boolean else None)
 
 
-def emitted(name: str, is_operator: bool) -> Callable:
-    """Returns the translation of a call, or of an operator."""
+def emitter(name: str, is_operator: bool) -> Callable:
+    """Returns the function that translates a call, or an operator."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> TextValue:
         t: Translator = builder.translator
         nodes = [_argument(kind, x) for kind, x in zip(sig.args, args, strict=True)]
-        value: Value | tuple[Value, ...] | None
+        value: Operand | tuple[Operand, ...] | None
         if is_operator:
             value = t.apply(name, [t.expr(node) for node in nodes])
         elif name in TESTS:
@@ -198,12 +196,12 @@ def operation(name: str) -> FunctionType | None:
 
 
 def _register(name: str) -> None:
-    made = type(name, (), {})  # a name of the language
-    operations[name] = FunctionType(made)
-    lower_builtin(made, types.VarArg(types.Any))(emitted(name, False))
+    key = type(name, (), {})  # Numba wants an object that stands for the name
+    operations[name] = FunctionType(key)
+    lower_builtin(key, types.VarArg(types.Any))(emitter(name, False))
 
 
 for _name in numpy_target.namespace:
     _register(_name)
 for _o in language.OPERATORS.values():
-    lower_builtin(_o.python, *[OperandType] * _o.arity)(emitted(_o.name, True))
+    lower_builtin(_o.python, *[OperandType] * _o.arity)(emitter(_o.name, True))

@@ -11,7 +11,7 @@ from numba.core import ir, types
 from numba.core.bytecode import FunctionIdentity
 from numba.core.typing.templates import signature
 
-from ..language import targets
+from ..language import target_names
 from ..simd.arguments import grouped
 from ..simd.ir import SCALAR, KernelError
 from ..simd.translate import Translator
@@ -318,7 +318,7 @@ class NumbaReader:
                 if type(e) is ast.Name:
                     self.operand(e)
             if type(s) is ast.Assign:
-                kinds[targets(s)[0]] = packet(call.args[0].id, self.t.f.lanes)
+                kinds[target_names(s)[0]] = packet(call.args[0].id, self.t.f.lanes)
         named = {e.id for call in calls for e in call.args if type(e) is ast.Name}
         used = {n: self.names[n].name for n in named if n in self.names}
         results = {name: self.variable(name, kind) for name, kind in kinds.items()}

@@ -1,6 +1,6 @@
 """Expressions of the kernel language as scalar Python with the types that Numba needs: it promotes
-sums of integers to 64 bits, so that results are converted back. Numbers of half precision are
-single-precision numbers that have been rounded.
+sums of integers to 64 bits, so results are converted back. Half-precision numbers are rounded
+single-precision numbers.
 """
 
 import ast
@@ -24,9 +24,9 @@ WIDE = {"i": "i64", "u": "u64"}
 
 
 class Fragment(NamedTuple):
-    """A value in the text: its type, or those of `several` values. `is_name` says that it needs no
-    brackets; a number that takes its type from other operands has no text. With `cases`, the text
-    has one more value: whether there was a rare case so far."""
+    """A value in the text: its type, or those of `several` values. With `is_name`, it needs no
+    brackets. A `number` that takes its type from other operands has no text. With `cases`, the text
+    has one more value: whether there has been a rare case so far."""
 
     code: str
     text: str = ""
@@ -72,12 +72,7 @@ def constant(code: str, number: Any) -> str:
     return f"{code}({hex(number) if number > 0xFFFF else number})"
 
 
-def stored(code: str) -> str:
-    """Returns the element type of arrays in memory: halves are 16 bits."""
-    return {"f16": "u16", "mask": "np.bool_"}.get(code, code)
-
-
-def computed(code: str) -> str:
+def value_type(code: str) -> str:
     """Returns the type in which values are computed."""
     return {"f16": "f32", "mask": "np.bool_"}.get(code, code)
 
@@ -85,9 +80,9 @@ def computed(code: str) -> str:
 class NameScope:
     """The names of a function with their types, and what its expressions become.
 
-    A library function with rare cases (which it tests for with `any_lane`) computes them only if
-    its argument `full` is true. Its argument `rare` says whether there was one before, its last
-    result whether there is one now. Where `cases` is true, the text has variables of these names.
+    A library function with rare cases (for which it tests with `any_lane`) computes them only if
+    its argument `full` is true. Its argument `rare` says whether there has been one before, and its
+    last result whether there is one now. If `cases` is true, the text has variables of these names.
     """
 
     def __init__(
@@ -143,8 +138,8 @@ class NameScope:
         """Gives a number a type."""
         return Fragment(code, constant(code, v.number), True) if v.code == NUMBER else v
 
-    def together(self, values: list[Fragment]) -> list[Fragment]:
-        """Gives the numbers among operands the type of the others."""
+    def unified(self, values: list[Fragment]) -> list[Fragment]:
+        """Returns operands of one type: numbers take the type of the others."""
         code = next((v.code for v in values if v.code != NUMBER), NUMBER)
         return values if code == NUMBER else [self.typed(v, code) for v in values]
 
@@ -178,7 +173,7 @@ class NameScope:
     def _binary(self, name: str, x: Fragment, y: Fragment) -> Fragment:
         if x.code == y.code == NUMBER:
             return Fragment(NUMBER, number=TABLE[name].python(x.number, y.number))
-        x, y = self.together([x, y])
+        x, y = self.unified([x, y])
         symbol = TABLE[name].text
         if TABLE[name].result == "mask":
             return Fragment("mask", f"{x.inner} {symbol} {y.inner}")
@@ -202,13 +197,13 @@ class NameScope:
         values = [self.expr(a) for a in args]
         if name == "select":
             m, x, y = values
-            x, y = self.together([x, y])
+            x, y = self.unified([x, y])
             if x.code == NUMBER:  # as wide as what it meets later cannot be known here
                 x, y = self.typed(x, "f64"), self.typed(y, "f64")
             return Fragment(x.code, f"{x.inner} if {m.inner} else {y.inner}")
         if name in ("shl", "shr"):
             return self._shift(name, values)
-        values = self.together(values)
+        values = self.unified(values)
         code = values[0].code
         rule = _CALLS.get(name)
         if rule is not None:
@@ -230,14 +225,14 @@ class NameScope:
         return Fragment("", ", ".join([v.text for v in halves]), several=(code,) * len(halves))
 
     def _library(self, name: str, values: list[Fragment]) -> Fragment:
-        values = [self.typed(v, name.rpartition("_")[2]) for v in self.together(values)]
-        made, results = self.module.call(name, tuple([v.code for v in values]))
-        given, cases = [v.text for v in values], has_cases(name) and self.cases
+        values = [self.typed(v, name.rpartition("_")[2]) for v in self.unified(values)]
+        function, results = self.module.library_function(name, tuple([v.code for v in values]))
+        arguments, cases = [v.text for v in values], has_cases(name) and self.cases
         if cases:
-            given += ["full", "rare"]
+            arguments += ["full", "rare"]
         elif has_cases(name):
-            made = self.module.alone(made, len(given), len(results))
-        text = f"{made}({', '.join(given)})"
+            function = self.module.unconditional(function, len(arguments), len(results))
+        text = f"{function}({', '.join(arguments)})"
         if len(results) > 1 or cases:
             return Fragment("", text, several=tuple(results), cases=cases)
         return Fragment(results[0], text, True)

@@ -15,7 +15,7 @@ class Group:
     """Statements in one loop over the lanes of a tile; with `count`, for each of that many features
     in an outer loop. `reads` are the names whose values come from outside, `writes` those that it
     assigns. A loop with library functions that have rare `cases` is repeated for tiles with one, so
-    statements that have to run `once` are in others."""
+    it contains no statements that may run only `once`."""
 
     def __init__(self, count: int = LANES) -> None:
         self.count = count
@@ -39,8 +39,8 @@ class Group:
         self.writes.update(dict.fromkeys(names))
 
 
-class Whole(NamedTuple):
-    """Statements on whole tiles, and the names that they read as arrays."""
+class TileStatement(NamedTuple):
+    """Statements on a whole tile, and the names that they read as arrays."""
 
     lines: list[str]
     reads: tuple[str, ...]
@@ -54,22 +54,22 @@ class MaskedBlock:
         self.parts: list[Any] = []
 
 
-def shared(parts: list[Any]) -> set[str]:
+def names_in_arrays(parts: list[Any]) -> set[str]:
     """Returns the names that wait in arrays."""
     found: set[str] = set()
     for part in parts:
-        if isinstance(part, Group | Whole):
+        if isinstance(part, Group | TileStatement):
             found.update(part.reads)
         else:
             found.add(part.mask)
-            found |= shared(part.parts)
+            found |= names_in_arrays(part.parts)
     return found
 
 
-class Names(NamedTuple):
-    """Which values wait in `arrays`, which of them are `masks`, which are `vectors`, of which those
-    of `uniform` vectors have one entry a feature. `repeat` makes a function of a loop with rare
-    cases and calls it."""
+class TileNames(NamedTuple):
+    """The names of values that wait in `arrays`; which are `masks`, and which are `vectors`, of
+    which `uniform` ones have one entry per feature. `repeat` makes a function of a loop with rare
+    cases, and returns its calls."""
 
     arrays: set[str]
     masks: set[str]
@@ -78,11 +78,11 @@ class Names(NamedTuple):
     repeat: Callable[[list[str]], list[str]]
 
 
-def render(parts: list[Any], names: Names, indent: str) -> list[str]:
+def render(parts: list[Any], names: TileNames, indent: str) -> list[str]:
     """Returns the text of a tile's parts."""
     lines: list[str] = []
     for part in parts:
-        if isinstance(part, Whole):
+        if isinstance(part, TileStatement):
             lines += [indent + line for line in part.lines]
         elif isinstance(part, MaskedBlock):
             lines.append(f"{indent}{part.head}")
@@ -94,7 +94,7 @@ def render(parts: list[Any], names: Names, indent: str) -> list[str]:
     return lines
 
 
-def _loop(group: Group, known: Names, indent: str) -> list[str]:
+def _loop(group: Group, known: TileNames, indent: str) -> list[str]:
     names, masks, vectors, uniform, _ = known
     lines, inner = [], indent + "    "
     if group.count:
@@ -109,9 +109,9 @@ def _loop(group: Group, known: Names, indent: str) -> list[str]:
             return f"{name}_[f]"
         return f"{name}_[f, k]" if name in vectors else f"{name}_[k]"
 
-    own = [n for n in group.reads if n in names and (group.count or n not in vectors)]
-    lines += [f"{inner}{n} = {place(n)}{' != 0' if n in masks else ''}" for n in own]
+    loaded = [n for n in group.reads if n in names and (group.count or n not in vectors)]
+    lines += [f"{inner}{n} = {place(n)}{' != 0' if n in masks else ''}" for n in loaded]
     lines += [inner + line for line in group.lines]
-    kept = [n for n in group.writes if n in names and (group.count or n not in vectors)]
-    lines += [f"{inner}{place(n)} = {n}" for n in kept]
+    stored = [n for n in group.writes if n in names and (group.count or n not in vectors)]
+    lines += [f"{inner}{place(n)} = {n}" for n in stored]
     return lines

@@ -1,11 +1,11 @@
 """Kernel texts as functions of an exported file: one for the lanes of a chunk, which Numba
-compiles, and one that runs it on all chunks in threads. Numba's own parallel loops would
-take another second to compile for each kernel, and its default threads abort when two threads of a
-program use them.
+compiles, and one that runs it on all chunks in threads. Numba's own parallel loops would take
+another second per kernel to compile, and its default threads abort when two threads of a program
+use them.
 
-Sums over lanes and updates of the same entries by several lanes (`expand`) are made for each chunk,
-and the chunks are then joined in order: results do not depend on the number of threads. Kernels
-with other atomic operations run lane by lane.
+Sums over lanes, and updates of the same entries by several lanes (`expand`), are computed for each
+chunk, and the chunks are then combined in order: results do not depend on the number of threads.
+Kernels with other atomic operations run lane by lane.
 """
 
 # Statements have the forms of the language, so that syntax trees are not examined further.
@@ -19,21 +19,21 @@ from typing import Any, NamedTuple
 from ...ir.dtype import BY_CODE
 from ...parsing import syntax_tree
 from .. import library
-from ..language import assigned, targets
-from .expressions import FLOATS, CannotExport, computed, has_cases
-from .groups import Group, MaskedBlock, Names, Whole, render, shared
+from ..language import assigned, target_names
+from .expressions import FLOATS, CannotExport, has_cases, value_type
+from .groups import Group, MaskedBlock, TileNames, TileStatement, names_in_arrays, render
 from .lane_writer import LaneWriter, is_idle
 from .module import ExportedModule, assignment
-from .statements import ON_LANES, ONCE, VECTORS, Fold, identity, start_of
+from .statements import ON_LANES, ONCE, VECTORS, Fold, ignored_constant, neutral_constant
 
 CHUNKS = 16
 _ARRAY = re.compile(r".*_|(p|sum|size)\d+|error|sizes")
 
 
 class KernelFunction(NamedTuple):
-    """A kernel in an exported file: its name, its parameters after the number of lanes, whether it
-    notes indices that are out of bounds, and its `matrices`: the word of the memory that one is in,
-    that of its first entry, and the distance from there to its end."""
+    """A kernel in an exported file: its name, the words that are its parameters after the number of
+    lanes, whether it notes indices out of bounds, and its `matrices`: for each, the words of its
+    memory and of its first entry, and the number of entries from there to its end."""
 
     name: str
     words: tuple[int, ...]
@@ -41,7 +41,7 @@ class KernelFunction(NamedTuple):
     matrices: tuple[tuple[int, int, int], ...]
 
 
-class Writer(LaneWriter):
+class KernelWriter(LaneWriter):
     """Writes the functions of one kernel text."""
 
     loops = 0
@@ -52,10 +52,10 @@ class Writer(LaneWriter):
         """Adds the functions to the module."""
         for s in self.kernel.body:
             self.tile_statement(s)
-        names = shared(self.parts)
+        names = names_in_arrays(self.parts)
         names = {n for n in names if n not in self.constant_names}
         tiled = len(self.parts) > 1 or bool(names) or bool(self.vectors)
-        tiled = tiled or any(self.sums(r) for r in self.reductions)
+        tiled = tiled or any(self.is_float_sum(r) for r in self.reductions)
         tiled = tiled or any(g.cases for g in self.parts if isinstance(g, Group))
         words = [k for k in self.words if k not in self.scratch and not self.is_check(k)]
         parameters = [f"p{k}" for k in words]
@@ -67,10 +67,10 @@ class Writer(LaneWriter):
         ]
         lines += [f"    {line}" for line in self.uniform]
         for r in self.reductions:
-            start = "0.0" if self.sums(r) else start_of(r)
+            start = "0.0" if self.is_float_sum(r) else neutral_constant(r)
             lines.append(f"    total{r.word} = {start}")
-            if self.sums(r):
-                lines.append(f"    sum{r.word} = {self.module.use('tile')}({computed(r.code)})")
+            if self.is_float_sum(r):
+                lines.append(f"    sum{r.word} = {self.module.use('tile')}({value_type(r.code)})")
         if tiled:
             lines += self.tiles(names)
         else:
@@ -91,33 +91,33 @@ class Writer(LaneWriter):
         for n in sorted(names - self.uniform_vectors):
             if n in self.vectors:
                 code, count = self.vectors[n]
-                lines.append(f"    {n}_ = np.zeros(({count}, TILE), {computed(code)})")
+                lines.append(f"    {n}_ = np.zeros(({count}, TILE), {value_type(code)})")
             else:
-                number = "u8" if n in masks else computed(self.scope.codes[n])
+                number = "u8" if n in masks else value_type(self.scope.codes[n])
                 lines.append(f"    {n}_ = {self.module.use('tile')}({number})")
         lines += [
             "    for base in range(begin, end, u64(TILE)):",
             "        m = i64(min(u64(TILE), end - base))",
         ]
-        known = Names(names, masks, self.vectors, self.uniform_vectors, self.repeat)
+        known = TileNames(names, masks, self.vectors, self.uniform_vectors, self.repeat)
         lines += render(self.parts, known, "        ")
         for r in self.reductions:
-            if self.sums(r):
+            if self.is_float_sum(r):
                 helper = self.module.use("sum_of")
                 lines.append(f"        total{r.word} += {helper}(sum{r.word}, m)")
         return lines
 
     def repeat(self, loop: list[str]) -> list[str]:
         """Adds the function of a loop with rare cases, and returns its calls."""
-        found = {n.id for n in ast.walk(syntax_tree("\n".join(loop))) if isinstance(n, ast.Name)}
+        names = {n.id for n in ast.walk(syntax_tree("\n".join(loop))) if isinstance(n, ast.Name)}
         outer = {"base", "m"} | self.constant_names
-        given = sorted(n for n in found if n in outer or _ARRAY.fullmatch(n))
+        parameters = sorted(n for n in names if n in outer or _ARRAY.fullmatch(n))
         name = f"{self.name}_loop{self.loops}"
         self.loops += 1
-        head = f"def {name}({', '.join(['full', *given])}):"
+        head = f"def {name}({', '.join(['full', *parameters])}):"
         body = [f"    {line}" for line in ("rare = False", *loop, "return rare")]
         self.module.kernels.append("\n".join([f"@{self.module.use('inlined')}", head, *body]))
-        rest = "".join([f", {n}" for n in given])
+        rest = "".join([f", {n}" for n in parameters])
         return [f"if {name}(False{rest}):", f"    {name}(True{rest})"]
 
     def driver(self, parameters: list[str]) -> str:
@@ -129,8 +129,8 @@ class Writer(LaneWriter):
         add(f"    chunks = spans(n, {many})")
         for k, c in self.copies.items():
             acc = BY_CODE[c.code].accumulator.code
-            start = identity(c.op, acc)
-            add(f"    copies{k} = np.full((len(chunks), p{k}.size), {start}, {computed(acc)})")
+            start = ignored_constant(c.op, acc)
+            add(f"    copies{k} = np.full((len(chunks), p{k}.size), {start}, {value_type(acc)})")
         given = ", ".join([*_chunked(parameters, self.copies)])
         found = "found = " if self.reductions else ""
         where = "for t, (begin, end) in enumerate(chunks)" if self.copies else (
@@ -162,14 +162,14 @@ class Writer(LaneWriter):
         last.cases, last.once = last.cases or cases, last.once or once
         return last
 
-    def kind(self, s: Any) -> dict[str, bool]:
+    def restrictions(self, s: Any) -> dict[str, bool]:
         """Returns whether a statement has rare cases, and whether it may run only once."""
         calls = {n.func.id for n in ast.walk(s) if isinstance(n, ast.Call)}
         once = isinstance(s, ast.While | ast.If) or bool(calls & (ONCE | self.bodies.keys()))
         if "reduce" in calls:  # a sum of floating-point numbers waits in an array
             once = once and not (s.value.args[1].value == "add" and s.value.args[0].id in FLOATS)
         if isinstance(s, ast.Assign):  # the state of a loop
-            once = once or any(n in self.scope.codes or n in self.vectors for n in targets(s))
+            once = once or any(n in self.scope.codes or n in self.vectors for n in target_names(s))
         called = calls & library.names
         cases = "in_bounds" in calls or any(map(_has_cases, called))
         return {"once": once, "cases": not once and cases}
@@ -179,7 +179,7 @@ class Writer(LaneWriter):
         found = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
         return [n for n in found if n in self.scope.codes or n in self.vectors]
 
-    def features(self, e: Any) -> int:
+    def feature_count(self, e: Any) -> int:
         """Returns the number of features of an element-wise expression; 0 if it is a scalar."""
         name = e.func.id if isinstance(e, ast.Call) else ""
         if name == "splat":
@@ -211,7 +211,7 @@ class Writer(LaneWriter):
             if call == "vector" and self.is_uniform_vector(s):
                 self.uniform_vector(s)
                 return
-            count = self.features(s.value)
+            count = self.feature_count(s.value)
             if count:
                 self.elementwise(s, count)
                 return
@@ -220,7 +220,7 @@ class Writer(LaneWriter):
             if name in ("outer", "accumulate"):
                 self.whole(s, self.sum_of_vectors(name, s.value.args))
                 return
-        kind = self.kind(s)
+        kind = self.restrictions(s)
         group = self.group(**kind)
         self.scope.cases = kind["cases"]
         before = set(self.scope.codes) | set(self.vectors)
@@ -229,23 +229,23 @@ class Writer(LaneWriter):
             group.read([n for n in assigned(s.body) if n in before])
         group.lines += self.lines([s])
         if isinstance(s, ast.Assign):
-            group.write(targets(s))
+            group.write(target_names(s))
         elif isinstance(s, ast.While | ast.If):
             group.write(assigned(s.body))
 
     def is_uniform_vector(self, s: Any) -> bool:
         """Whether the features are constants, and all that uses the vector is element-wise."""
         features = s.value.args[1:]
-        return targets(s)[0] not in self.whole_names and all(
+        return target_names(s)[0] not in self.whole_names and all(
             isinstance(e, ast.Name) and e.id in self.constant_names for e in features
         )
 
     def uniform_vector(self, s: Any) -> None:
         """Adds a vector of constants, which is made once."""
-        args, (name,) = s.value.args, targets(s)
+        args, (name,) = s.value.args, target_names(s)
         code = args[0].id
         features = ", ".join([e.id for e in args[1:]])
-        self.uniform.append(f"{name}_ = np.array([{features}], {computed(code)})")
+        self.uniform.append(f"{name}_ = np.array([{features}], {value_type(code)})")
         self.vectors[name] = code, len(args) - 1
         self.uniform_vectors.add(name)
 
@@ -255,29 +255,30 @@ class Writer(LaneWriter):
         return not names.isdisjoint(self.vectors.keys() | VECTORS)
 
     def runs_on_tiles(self, body: list[Any]) -> bool:
-        """Whether all lanes of a tile run statements together, which LLVM vectorizes then, gathers
-        included. It does not vectorize scatters; calls idle in too many lanes."""
+        """Whether statements run for all lanes of a tile at once, which LLVM then vectorizes,
+        including gathers. It does not vectorize scatters, and calls would be wasted on too many
+        inactive lanes."""
         calls = {n.func.id for s in body for n in ast.walk(s) if isinstance(n, ast.Call)}
         return not calls & (ONCE | self.bodies.keys())
 
     def block(self, s: Any) -> None:
         mask = s.test.args[0].id
         word = "while" if isinstance(s, ast.While) else "if"
-        made = MaskedBlock(f"{word} {self.module.use('any_lane')}({mask}_, m):", mask)
-        self.open[-1].append(made)
-        self.open.append(made.parts)
+        block = MaskedBlock(f"{word} {self.module.use('any_lane')}({mask}_, m):", mask)
+        self.open[-1].append(block)
+        self.open.append(block.parts)
         for inner in s.body:
             self.tile_statement(inner)
         self.open.pop()
 
-    def whole(self, s: Any, made: tuple[list[str], list[str]]) -> None:
-        """Adds a statement on a whole tile."""
-        lines, reads = made
+    def whole(self, s: Any, text: tuple[list[str], list[str]]) -> None:
+        """Adds a statement on a whole tile: its lines, and the names that they read."""
+        lines, reads = text
         lines = self.comment(s) + lines
-        self.open[-1].append(Whole(lines, tuple(reads)))
+        self.open[-1].append(TileStatement(lines, tuple(reads)))
 
     def elementwise(self, s: Any, count: int) -> None:
-        kind = self.kind(s)
+        kind = self.restrictions(s)
         group = self.group(count, **kind)
         target = s.targets[0]
         if not isinstance(target, ast.Name):
@@ -304,8 +305,8 @@ class Writer(LaneWriter):
             self.uniform.append(line)
         return f"size{at}"
 
-    def needs(self, memory: Any, first: Any, extent: int) -> None:
-        """Notes a matrix."""
+    def note_matrix(self, memory: Any, first: Any, extent: int) -> None:
+        """Notes a matrix, or another range of memory: see `KernelFunction`."""
         self.matrices.append((self.number(memory), self.number(first), extent))
 
     def matvec(self, s: Any) -> tuple[list[str], list[str]]:
@@ -315,34 +316,34 @@ class Writer(LaneWriter):
         rows, columns, stride = (a.value for a in args[3:6])
         transposed = args[6].value
         x = args[7].id
-        made = columns if transposed else rows
-        self.vectors[name] = code, made
+        count = columns if transposed else rows
+        self.vectors[name] = code, count
         helper = self.module.use("transposed_matvec" if transposed else "matvec")
         a, first = self.word(args[1]), self.word(args[2])
-        self.needs(args[1], args[2], (rows - 1) * stride + columns)
+        self.note_matrix(args[1], args[2], (rows - 1) * stride + columns)
         lines = [f"{helper}({a}, {first}, {rows}, {columns}, {stride}, {x}_, {name}_)"]
         if len(args) > 8:
             bias = f"{self.word(args[8])}, {self.word(args[9])}"
-            self.needs(args[8], args[9], made)
-            lines.append(f"{self.module.use('add_bias')}({name}_, {made}, {bias})")
+            self.note_matrix(args[8], args[9], count)
+            lines.append(f"{self.module.use('add_bias')}({name}_, {count}, {bias})")
         if code == "f16":
-            lines.append(f"{self.module.use('round_to_half')}({name}_, {made})")
+            lines.append(f"{self.module.use('round_to_half')}({name}_, {count})")
         return lines, [x, name]
 
     def sum_of_vectors(self, name: str, args: list[Any]) -> tuple[list[str], list[str]]:
         """`outer` and `accumulate`."""
         code, k = args[0].id, self.number(args[1])
-        self.private("add", code, k, args)
+        self.note_copies("add", code, k, args)
         helper, first = self.module.use(name), self.word(args[4])
         if name == "outer":
             rows, columns, stride = (a.value for a in args[5:8])
-            self.needs(args[1], args[4], (rows - 1) * stride + columns)
+            self.note_matrix(args[1], args[4], (rows - 1) * stride + columns)
             y, x, mask = (a.id for a in args[8:11])
             text = f"{helper}(p{k}, {first}, {rows}, {columns}, {stride}, {y}_, {x}_, {mask}_, m)"
             return [text], [y, x, mask]
         y, mask = args[5].id, args[6].id
         rows = self.vectors[y][1]
-        self.needs(args[1], args[4], rows)
+        self.note_matrix(args[1], args[4], rows)
         return [f"{helper}(p{k}, {first}, {rows}, {y}_, {mask}_, m)"], [y, mask]
 
 
@@ -366,4 +367,4 @@ def kernel(
     Raises:
         CannotExport: it has a statement without a scalar form.
     """
-    return Writer(module, name, text, first_check, checks).write()
+    return KernelWriter(module, name, text, first_check, checks).write()

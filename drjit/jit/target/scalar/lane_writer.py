@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ..language import targets
+from ..language import target_names
 from ..simd.parse import functions
 from .expressions import FLOATS, CannotExport, Fragment, NameScope
 from .module import ExportedModule, assignment
@@ -105,11 +105,11 @@ class LaneWriter:
         if isinstance(s.value, ast.Call):
             name = s.value.func.id
             if name in SEVERAL:
-                return SEVERAL[name](self, targets(s), s.value.args)
+                return SEVERAL[name](self, target_names(s), s.value.args)
         if isinstance(s.value, ast.Tuple):
             values = [self.scope.expr(e) for e in s.value.elts]
-            self.scope.codes.update(zip(targets(s), [v.code for v in values], strict=True))
-            return [f"{', '.join(targets(s))} = {', '.join([v.text for v in values])}"]
+            self.scope.codes.update(zip(target_names(s), [v.code for v in values], strict=True))
+            return [f"{', '.join(target_names(s))} = {', '.join([v.text for v in values])}"]
         return [assignment(self.scope, s)]
 
     def number(self, e: Any) -> int:
@@ -151,12 +151,12 @@ class LaneWriter:
         """Whether a word is the size of a bounds check."""
         return self.first_check <= word < self.first_check + self.checks
 
-    def sums(self, r: Fold) -> bool:
+    def is_float_sum(self, r: Fold) -> bool:
         """Whether a reduction is a sum of floating-point numbers, made in double precision."""
         return r.op == "add" and r.code in FLOATS
 
-    def private(self, op: str, code: str, k: int, args: Sequence[Any]) -> None:
-        """Notes a target with private copies, whose words come second to fourth."""
+    def note_copies(self, op: str, code: str, k: int, args: Sequence[Any]) -> None:
+        """Notes a target with private copies; the words of these follow its own."""
         self.copies[k] = Fold(op, code, k)
         words = [self.number(a) for a in args if _is_word(a)]
         at = words.index(k)
@@ -169,7 +169,7 @@ class LaneWriter:
         definition = self.bodies[name]
         own = [a.arg for a in definition.args.args[2:]]
         values = [
-            Fragment("i64", ast.unparse(a), True) if n in ("s", "n") and annotated(d) == "int"
+            Fragment("i64", ast.unparse(a), True) if n in ("s", "n") and annotation_of(d) == "int"
             else scope.expr(a)
             for n, d, a in zip(own, definition.args.args[2:], args[2:], strict=True)
         ]  # fmt: skip
@@ -191,7 +191,7 @@ class LaneWriter:
         """Writes a body of the text; returns its result types."""
         before = self.scope, self.last_comment
         parameters = definition.args.args[2:]
-        codes = {a.arg: annotated(a) for a in parameters}
+        codes = {a.arg: annotation_of(a) for a in parameters}
         self.scope = self.new_scope({n: c for n, c in codes.items() if c != "int"})
         self.returned: tuple[str, ...] = ()
         self.last_comment = ""
@@ -217,14 +217,14 @@ class LaneWriter:
         return rule(self, args)
 
 
-def annotated(a: ast.arg) -> str:
+def annotation_of(a: ast.arg) -> str:
     return a.annotation.id
 
 
 def is_idle(s: Any) -> bool:
-    """Whether a statement says nothing about a lane: `m = going(p, m)` is for packets."""
+    """Whether a statement does nothing for a single lane, as `m = going(p, m)`."""
     call = isinstance(s, ast.Assign) and isinstance(s.value, ast.Call) and s.value
-    return bool(call) and call.func.id == "going" and targets(s) == [call.args[1].id]
+    return bool(call) and call.func.id == "going" and target_names(s) == [call.args[1].id]
 
 
 def _is_word(e: Any) -> bool:

@@ -16,8 +16,8 @@ _PRELUDE = os.path.join(os.path.dirname(__file__), "prelude.py")
 
 @cache
 def definitions_of(path: str) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Returns the text of each function and of each call or table with a name in a Python file, and
-    the others that it refers to."""
+    """Returns the text of each function of a Python file, and of each call or table that is
+    assigned to a name, and the others that it refers to."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     lines = text.splitlines()
@@ -40,7 +40,7 @@ def definitions_of(path: str) -> tuple[dict[str, str], dict[str, list[str]]]:
 
 
 class ExportedModule:
-    """The functions of a file so far; `use` and `call` add those that a text needs."""
+    """The functions of a file so far; `use` and `library_function` add those that a text needs."""
 
     def __init__(self) -> None:
         self._used: dict[str, None] = {}
@@ -65,7 +65,7 @@ class ExportedModule:
         return name
 
     def add(self, name: str, text: str) -> str:
-        """Adds a function with a text of its own to the helpers."""
+        """Adds a table, or a helper that is not one of the prelude."""
         if name not in self._tables:
             self._tables[name] = text
         return name
@@ -80,37 +80,37 @@ class ExportedModule:
         """The texts of tables of numbers, and of helpers made for some types."""
         return [*self._tables.values()]
 
-    def call(self, name: str, codes: tuple[str, ...]) -> tuple[str, Sequence[str]]:
-        """Returns the name and the result types of a library function for arguments of some types,
-        which is added on first use."""
+    def library_function(self, name: str, codes: tuple[str, ...]) -> tuple[str, Sequence[str]]:
+        """Returns the name and the result types of a library function for arguments of some types;
+        the function is added on first use."""
         key = (name, codes)
-        found = self._library.get(key)
-        if found is None:
+        function = self._library.get(key)
+        if function is None:
             definition = library.definitions()[name]
-            made = name.lstrip("_")
-            while made in self._names:
-                made += "_"
-            self._names.add(made)
+            own_name = name.lstrip("_")
+            while own_name in self._names:
+                own_name += "_"
+            self._names.add(own_name)
             self.use("inlined")
-            text, results = _function(self, definition, made, codes)
+            text, results = _function(self, definition, own_name, codes)
             self.library_texts.append(text)
-            found = self._library[key] = made, results
-        return found
+            function = self._library[key] = own_name, results
+        return function
 
-    def alone(self, name: str, arguments: int, results: int) -> str:
-        """Returns the name of the form of a library function that computes all cases, for places
-        where the lanes are not computed together."""
-        made = f"{name}_alone"
-        if made not in self._names:
-            self._names.add(made)
+    def unconditional(self, name: str, arguments: int, results: int) -> str:
+        """Returns the name of the form of a library function that always computes the rare cases,
+        for places where the lanes are not computed together."""
+        alone = f"{name}_alone"
+        if alone not in self._names:
+            self._names.add(alone)
             self.use("helper")
             names = ", ".join("xyz"[:arguments])
             values = ", ".join([f"v{k}" for k in range(results)])
             self.library_texts.append(
-                f"@helper\ndef {made}({names}):\n"
+                f"@helper\ndef {alone}({names}):\n"
                 f"    {values}, _ = {name}({names}, True, False)\n    return {values}"
             )
-        return made
+        return alone
 
 
 def _function(

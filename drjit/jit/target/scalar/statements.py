@@ -1,6 +1,5 @@
-"""What the statements on lanes and memory of the kernel language become in an exported function: a
-table for each place where they may stand. `w` is the writer of the kernel.
-"""
+"""What statements on lanes and memory become in an exported function: a table of rules for each
+place where they may stand. `w` is the writer of the kernel."""
 
 # Statements have the forms of the language, so that syntax trees are not examined further.
 # pyright: reportOperatorIssue=false, reportCallIssue=false, reportArgumentType=false
@@ -10,13 +9,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...ir.dtype import BY_CODE, VECTOR_BLOCK
-from ...ir.op import neutral, passed_over
+from ...ir.op import ignored, neutral
 from ..language import STATEMENTS
 from .expressions import FLOATS, Fragment, NameScope, constant
 from .module import ExportedModule
 
 if TYPE_CHECKING:
-    from .kernel import Writer
+    from .kernel import KernelWriter
 
 
 class Fold(NamedTuple):
@@ -28,9 +27,9 @@ class Fold(NamedTuple):
     word: int
 
 
-def identity(op: str, code: str) -> str:
-    """Returns the text of a value that a combination ignores."""
-    return constant(code, passed_over(op, BY_CODE[code]))
+def ignored_constant(op: str, code: str) -> str:
+    """Returns the text of the number that leaves memory unchanged: see `op.ignored`."""
+    return constant(code, ignored(op, BY_CODE[code]))
 
 
 def fold(module: ExportedModule, op: str, code: str, x: str, y: str) -> str:
@@ -43,25 +42,25 @@ def fold(module: ExportedModule, op: str, code: str, x: str, y: str) -> str:
     return text if code in ("f32", "f64", "mask") else f"{code}({text})"
 
 
-def start_of(r: Fold) -> str:
+def neutral_constant(r: Fold) -> str:
     """Returns the value at which a reduction starts."""
     return constant(r.code, neutral(r.op, BY_CODE[r.code]))
 
 
-def _element(w: "Writer", args: list[Any], at: str) -> Fragment:
+def _element(w: "KernelWriter", args: list[Any], at: str) -> Fragment:
     """The element of an array, for `load` and `broadcast`."""
     code = args[0].id
     return Fragment(code, w.element(code, w.word(args[1]), at), True)
 
 
-def _gather(w: "Writer", scope: NameScope, args: list[Any]) -> Fragment:
+def _gather(w: "KernelWriter", scope: NameScope, args: list[Any]) -> Fragment:
     code = args[0].id
     x, m = scope.expr(args[2]), scope.expr(args[3])
     text = w.element(code, w.word(args[1]), x.text)
     return Fragment(code, f"{text} if {m.inner} else {constant(code, 0)}")
 
 
-def _in_bounds(w: "Writer", scope: NameScope, args: list[Any]) -> Fragment:
+def _in_bounds(w: "KernelWriter", scope: NameScope, args: list[Any]) -> Fragment:
     x, m = scope.expr(args[2]), scope.expr(args[4])
     index = args[3].slice
     at = str(index.value - w.first_check) if isinstance(index, Constant) else (
@@ -76,13 +75,13 @@ def _in_bounds(w: "Writer", scope: NameScope, args: list[Any]) -> Fragment:
     return Fragment("mask", f"{w.module.use('inside')}({given})", True)
 
 
-def _feature(w: "Writer", scope: NameScope, args: list[Any]) -> Fragment:
+def _feature(w: "KernelWriter", scope: NameScope, args: list[Any]) -> Fragment:
     name, k = args[0].id, args[1].value
     at = str(k) if name in w.uniform_vectors else f"{k}, k"
     return Fragment(w.vectors[name][0], f"{name}_[{at}]", True)
 
 
-def _take(w: "Writer", scope: NameScope, args: list[Any]) -> Fragment:
+def _take(w: "KernelWriter", scope: NameScope, args: list[Any]) -> Fragment:
     name = args[0].id
     code = w.vectors[name][0]
     x, m = scope.expr(args[1]), scope.expr(args[2])
@@ -105,7 +104,7 @@ def _entry(x: Fragment, count: int, j: int) -> str:
     return f"u64({x.text}) * u64({count}) + u64({j})" if count > 1 else x.text
 
 
-def _packet(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+def _packet(w: "KernelWriter", targets: list[str], args: list[Any]) -> list[str]:
     code, array = args[0].id, w.word(args[1])
     x, m = w.scope.expr(args[2]), w.scope.expr(args[3])
     w.scope.codes.update(dict.fromkeys(targets, code))
@@ -114,7 +113,7 @@ def _packet(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
     return [f"{t} = {v} if {m.inner} else {zero}" for t, v in zip(targets, texts, strict=True)]
 
 
-def _weighted(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+def _weighted(w: "KernelWriter", targets: list[str], args: list[Any]) -> list[str]:
     code, array = args[0].id, w.word(args[1])
     m, count = w.scope.expr(args[2]), len(targets)
     taps = [w.scope.expr(a) for a in args[4:]]
@@ -136,7 +135,7 @@ def _weighted(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
     return lines
 
 
-def _vector(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+def _vector(w: "KernelWriter", targets: list[str], args: list[Any]) -> list[str]:
     code, (name,) = args[0].id, targets
     w.vectors[name] = code, len(args) - 1
     values = [w.scope.typed(w.scope.expr(a), code) for a in args[1:]]
@@ -155,7 +154,7 @@ def _vector(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
     return lines
 
 
-def _total(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+def _total(w: "KernelWriter", targets: list[str], args: list[Any]) -> list[str]:
     name, (t,) = args[0].id, targets
     code, count = w.vectors[name]
     w.scope.codes[t] = code
@@ -171,7 +170,7 @@ def _total(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
     return lines
 
 
-def _put(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+def _put(w: "KernelWriter", targets: list[str], args: list[Any]) -> list[str]:
     name, (t,) = args[0].id, targets
     code, count = w.vectors[name]
     w.vectors[t] = code, count
@@ -183,7 +182,7 @@ def _put(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
     return [*lines, f"if {m.text}:", f"    {t}_[{at.text}, k] = {text}"]
 
 
-def _load_vector(w: "Writer", targets: list[str], args: list[Any], at: str = "") -> list[str]:
+def _load_vector(w: "KernelWriter", targets: list[str], args: list[Any], at: str = "") -> list[str]:
     code, count, (t,) = args[0].id, args[1].value, targets
     w.vectors[t] = code, count
     w.group().read([t])
@@ -191,7 +190,7 @@ def _load_vector(w: "Writer", targets: list[str], args: list[Any], at: str = "")
     return [f"for f in range({count}):", f"    {t}_[f, k] = {text}"]
 
 
-def _broadcast_vector(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+def _broadcast_vector(w: "KernelWriter", targets: list[str], args: list[Any]) -> list[str]:
     return _load_vector(w, targets, args, f"f * {VECTOR_BLOCK}")
 
 
@@ -201,7 +200,9 @@ def _place(count: int) -> str:
     return f"i // {block} * u64({VECTOR_BLOCK * count}) + u64({VECTOR_BLOCK} * f) + i % {block}"
 
 
-def _old_value(w: "Writer", targets: list[str], args: list[Any], new: str, test: str) -> list[str]:
+def _old_value(
+    w: "KernelWriter", targets: list[str], args: list[Any], new: str, test: str
+) -> list[str]:
     code, array, (t,) = args[0].id, w.word(args[1]), targets
     w.sequential = True
     x, m = w.scope.expr(args[-2]), w.scope.expr(args[-1])
@@ -215,16 +216,16 @@ def _old_value(w: "Writer", targets: list[str], args: list[Any], new: str, test:
     return [*lines, f"    if {test}:", f"        {put}"] if test else [*lines, f"    {put}"]
 
 
-def _inc(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+def _inc(w: "KernelWriter", targets: list[str], args: list[Any]) -> list[str]:
     code = args[0].id
     return _old_value(w, targets, args, f"{code}({targets[0]} + {constant(code, 1)})", "")
 
 
-def _exch(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+def _exch(w: "KernelWriter", targets: list[str], args: list[Any]) -> list[str]:
     return _old_value(w, targets, args, w.scope.expr(args[2]).text, "")
 
 
-def _cas(w: "Writer", targets: list[str], args: list[Any]) -> list[str]:
+def _cas(w: "KernelWriter", targets: list[str], args: list[Any]) -> list[str]:
     code = args[0].id
     compare, value = w.scope.expr(args[2]), w.scope.expr(args[3])
     bits = {"f16": "u16", "f32": "u32", "f64": "u64"}.get(code, code)
@@ -240,11 +241,11 @@ SEVERAL: dict[str, Callable[[Any, list[str], list[Any]], list[str]]] = {
 }  # fmt: skip
 
 
-def _store(w: "Writer", args: list[Any]) -> list[str]:
+def _store(w: "KernelWriter", args: list[Any]) -> list[str]:
     return [w.put(args[0].id, w.word(args[1]), "i", w.scope.expr(args[3]))]
 
 
-def _store_vector(w: "Writer", args: list[Any]) -> list[str]:
+def _store_vector(w: "KernelWriter", args: list[Any]) -> list[str]:
     code, count, name = args[0].id, args[1].value, args[4].id
     value = Fragment(code, f"{name}_[f, k]", True)
     return [
@@ -253,19 +254,19 @@ def _store_vector(w: "Writer", args: list[Any]) -> list[str]:
     ]
 
 
-def _scatter(w: "Writer", args: list[Any]) -> list[str]:
+def _scatter(w: "KernelWriter", args: list[Any]) -> list[str]:
     t, p, v, x, m = args
     return _scatter_packet(w, [t, p, x, m, v])
 
 
-def _scatter_packet(w: "Writer", args: list[Any]) -> list[str]:
+def _scatter_packet(w: "KernelWriter", args: list[Any]) -> list[str]:
     code, array = args[0].id, w.word(args[1])
     x, m, *values = (w.scope.expr(a) for a in args[2:])
     lines = [w.put(code, array, _entry(x, len(values), j), v) for j, v in enumerate(values)]
     return [f"if {m.text}:", *[f"    {line}" for line in lines]]
 
 
-def _combine(w: "Writer", code: str, op: str, array: str, at: str, value: Fragment) -> str:
+def _combine(w: "KernelWriter", code: str, op: str, array: str, at: str, value: Fragment) -> str:
     private = w.is_private(array)
     element = f"{array}[{at}]" if private else w.element(code, array, at)
     t = "f32" if code == "f16" else code
@@ -275,35 +276,35 @@ def _combine(w: "Writer", code: str, op: str, array: str, at: str, value: Fragme
     return w.put(code, array, at, Fragment(code, text))
 
 
-def _scatter_reduce(w: "Writer", args: list[Any]) -> list[str]:
+def _scatter_reduce(w: "KernelWriter", args: list[Any]) -> list[str]:
     code, op, mode = args[0].id, args[1].value, args[2].value
     w.sequential = w.sequential or mode == "direct"
     v, x, m = (w.scope.expr(a) for a in args[4:7])
     return [f"if {m.text}:", "    " + _combine(w, code, op, w.word(args[3]), x.text, v)]
 
 
-def _expand(w: "Writer", args: list[Any]) -> list[str]:
+def _expand(w: "KernelWriter", args: list[Any]) -> list[str]:
     *words, v, x, m = args
     return _expand_packet(w, [*words, x, m, v])
 
 
-def _expand_packet(w: "Writer", args: list[Any]) -> list[str]:
+def _expand_packet(w: "KernelWriter", args: list[Any]) -> list[str]:
     code, op, array = args[0].id, args[1].value, w.word(args[2])
-    w.private(op, code, w.number(args[2]), args)
+    w.note_copies(op, code, w.number(args[2]), args)
     x, m, *values = (w.scope.expr(a) for a in args[5:])
     n = len(values)
     lines = [_combine(w, code, op, array, _entry(x, n, j), v) for j, v in enumerate(values)]
     return [f"if {m.text}:", *[f"    {line}" for line in lines]]
 
 
-def _reduce(w: "Writer", args: list[Any]) -> list[str]:
+def _reduce(w: "KernelWriter", args: list[Any]) -> list[str]:
     code, op = args[0].id, args[1].value
     k = w.number(args[3])
     w.scratch.update((w.number(args[2]),))
     r = Fold(op, code, k)
     w.reductions.append(r)
     value = w.scope.typed(w.scope.expr(args[5]), code)
-    if w.sums(r):
+    if w.is_float_sum(r):
         return [f"sum{k}[k] = {value.text}"]
     t = "f32" if code == "f16" else code
     return [f"total{k} = {fold(w.module, op, t, f'total{k}', value.inner)}"]

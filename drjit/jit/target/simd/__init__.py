@@ -17,11 +17,11 @@ from ..packet_width import default_lanes, packet_lanes
 from .ir import KernelError
 
 if TYPE_CHECKING:
-    from .kernel import Text
+    from .kernel import ModuleText
 
 __all__ = [
+    "CompiledKernel",
     "KernelError",
-    "Object",
     "assembly",
     "compile",
     "default_lanes",
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-class Object(NamedTuple):
+class CompiledKernel(NamedTuple):
     """A compiled kernel: an image or an object file, whether it has a finish function, and the IR
     that it was compiled from.
     """
@@ -46,29 +46,28 @@ def compile(
     contract: bool = False,
     by_numba: bool | None = None,
     level: int | None = None,
-) -> Object:
+) -> CompiledKernel:
     """Compiles the text of a kernel to machine code that exports `name` and, for reductions,
     `name_finish`.
 
-    `contract` allows fused multiply-adds in place of products and sums; with `by_numba`, by default
-    as the flag says, Numba compiles the functions of the text (see `packets`). `level` is that of
-    LLVM's code generation, if the text does not decide: code of level 0 is there sooner and has
+    `contract` allows fused multiply-adds in place of products and sums; with `by_numba`, whose
+    default is the flag, Numba compiles the functions of the text (see `packets`). `level` is that
+    of LLVM's code generation, if the text does not decide: code of level 0 is there sooner and has
     the same results. Raises KernelError if the text cannot be translated; what users write is
-    checked before.
-    """
+    checked before."""
     from . import llvm
 
     collector.defer()
     module = _module_text(text, name, lanes, contract, by_numba)
-    code = image.linked(
-        llvm.object_code(module.ir, *module.how, level), image.exports(name, module.has_finish)
+    code = image.build(
+        llvm.object_code(module.ir, *module.options, level), image.exports(name, module.has_finish)
     )
-    return Object(code, module.has_finish, module.ir)
+    return CompiledKernel(code, module.has_finish, module.ir)
 
 
 def _module_text(
     text: str, name: str, lanes: int | None, contract: bool, by_numba: bool | None
-) -> Text:
+) -> ModuleText:
     from .kernel import module_text
 
     lanes = lanes or packet_lanes(text)
@@ -91,4 +90,4 @@ def assembly(
     from . import llvm
 
     module = _module_text(text, "kernel", lanes, contract, by_numba)
-    return llvm.object_code(module.ir, *module.how, as_text=True).decode()
+    return llvm.object_code(module.ir, *module.options, as_text=True).decode()

@@ -24,8 +24,8 @@ def statement(kinds: str, calls: dict[str, Callable] = CALLS) -> Callable[[Calla
     """Registers a function as the translator of calls with its name. It receives the translator and
     the arguments, parsed according to the listed kinds: methods of `Translator`, or `operand`,
     which has the type that a preceding argument names. A star precedes the kind of all further
-    arguments; the lanes are omitted. Arguments are not checked: what writes a text, or reads that
-    of a user, has seen to it.
+    arguments; the lanes are omitted. Arguments are not checked here: whatever writes a text, or
+    reads a user's, has done so.
     """
     *names, last = kinds.split()
     more = last.removeprefix("*") if last.startswith("*") else None
@@ -51,14 +51,14 @@ def parameter_name(name: str) -> str:
 
 def grouped(statements: Iterable[ast.stmt]) -> list[list[Any]]:
     """Groups consecutive statements that `RUNS` translates together."""
-    found: list[list[Any]] = []
-    for place, statements_there in groupby(statements, _place):
-        run = [*statements_there]
-        found += [run] if place and len(run) >= FEWEST else [[s] for s in run]
-    return found
+    groups: list[list[Any]] = []
+    for key, consecutive in groupby(statements, _run_key):
+        run = [*consecutive]
+        groups += [run] if key and len(run) >= FEWEST else [[s] for s in run]
+    return groups
 
 
-def _place(s: ast.stmt) -> tuple[str, ...] | None:
+def _run_key(s: ast.stmt) -> tuple[str, ...] | None:
     """Returns what the statements of a run have in common: the function, index and mask."""
     call = getattr(s, "value", None)
     if type(call) is not ast.Call:

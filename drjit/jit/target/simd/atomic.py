@@ -1,10 +1,9 @@
-"""Read-modify-write operations on memory: scatter-reductions, counters, exchanges; and the
-combination of two partial results.
-"""
+"""Read-modify-write operations on memory (scatter-reductions, counters, exchanges), and the
+combination of two partial results."""
 
 from .arguments import statement
 from .conversion import reinterpret
-from .ir import BITS, BYTES, FLOATS, MEMORY, SIGNED, Function, Value
+from .ir import BITS, BYTES, FLOATS, MEMORY, SIGNED, Function, Operand
 from .loops import each_lane
 from .memory import element_address, prefetch
 from .translate import Translator
@@ -51,7 +50,7 @@ def updated(f: Function, op: str, code: str, x: str, old: str, kind: str = "") -
 
 @statement("type reduction text pointer operand index mask")
 def scatter_reduce(
-    t: Translator, code: str, op: str, mode: str, base: str, value: str, index: Value, mask: str
+    t: Translator, code: str, op: str, mode: str, base: str, value: str, index: Operand, mask: str
 ) -> None:
     """`scatter_reduce(T, 'add', 'direct', p[k], v, x, m)`."""
     f, element = t.f, MEMORY[code]
@@ -119,29 +118,31 @@ def atomic_update(f: Function, op: str, code: str, address: str, value: str) -> 
 
 
 @statement("type pointer index mask")
-def scatter_inc(t: Translator, code: str, base: str, index: Value, mask: str) -> Value:
+def scatter_inc(t: Translator, code: str, base: str, index: Operand, mask: str) -> Operand:
     """`scatter_inc(T, p[k], x, m)`."""
     return _exchanged(t.f, code, base, [], index, mask, "atomicrmw add ptr {at}, {kind} 1")
 
 
 @statement("type pointer operand index mask")
-def scatter_exch(t: Translator, code: str, base: str, value: str, index: Value, mask: str) -> Value:
+def scatter_exch(
+    t: Translator, code: str, base: str, value: str, index: Operand, mask: str
+) -> Operand:
     """`scatter_exch(T, p[k], v, x, m)`."""
     return _exchanged(t.f, code, base, [value], index, mask, "atomicrmw xchg ptr {at}, {kind} {0}")
 
 
 @statement("type pointer operand operand index mask")
 def scatter_cas(
-    t: Translator, code: str, base: str, expected: str, value: str, index: Value, mask: str
-) -> Value:
+    t: Translator, code: str, base: str, expected: str, value: str, index: Operand, mask: str
+) -> Operand:
     """`scatter_cas(T, p[k], cmp, v, x, m)`."""
     swap = "cmpxchg ptr {at}, {kind} {0}, {kind} {1} monotonic"
     return _exchanged(t.f, code, base, [expected, value], index, mask, swap)
 
 
 def _exchanged(
-    f: Function, code: str, base: str, values: list[str], index: Value, mask: str, how: str
-) -> Value:
+    f: Function, code: str, base: str, values: list[str], index: Operand, mask: str, how: str
+) -> Operand:
     """Returns the memory contents before an instruction, for each lane in turn; floats as their
     bits."""
     word = f"u{BITS[code]}" if code in FLOATS else code

@@ -7,17 +7,17 @@ from .arguments import statement
 from .atomic import combine
 from .compensated_sum import SHORT, add_long, is_long
 from .conversion import convert
-from .ir import BYTES, MEMORY, Function, Value
+from .ir import BYTES, MEMORY, Function, Operand
 from .loops import address, choose, each_lane, least, loop
 from .memory import element_address, safe_index
-from .reduction import accumulator, horizontal, identity, without_nan
+from .reduction import accumulator, horizontal, neutral_number, without_nan
 from .translate import Translator
 
 
 @statement("type reduction pointer index index mask")
 def block_reduce(
-    t: Translator, code: str, op: str, base: str, index: Value, length: Value, mask: str
-) -> Value:
+    t: Translator, code: str, op: str, base: str, index: Operand, length: Operand, mask: str
+) -> Operand:
     """`block_reduce(T, 'add', p[k], x, n, m)`: runs of up to a vector are processed together,
     longer ones one after the other.
     """
@@ -52,12 +52,12 @@ class _Runs(NamedTuple):
     code: str
     acc: str
     base: str
-    index: Value
+    index: Operand
     count: str
     mask: str
 
     def neutral(self) -> str:
-        return self.f.constant(self.acc, identity(self.op, self.acc))
+        return self.f.constant(self.acc, neutral_number(self.op, self.acc))
 
     def inside(self, count: str) -> str:
         """Returns the lanes of a vector whose number is below a count."""
@@ -66,8 +66,8 @@ class _Runs(NamedTuple):
         return f.op(f"icmp ult {f.vector['u32']} <{f.types.iota}>, {few}")
 
     def part(self, place: str, inside: str = "") -> str:
-        """Returns the elements of a vector, with the identity in place of those that are not inside
-        the run.
+        """Returns the elements of a vector, with the neutral number in place of those that are not
+        inside the run.
 
         Every buffer may be read for a whole packet beyond its end.
         """
@@ -99,8 +99,8 @@ def _short_runs(r: _Runs) -> str:
 
 
 def _long_runs(r: _Runs, *, compensates: bool = False) -> str:
-    """Processes whole vectors of a run, then a last one, padded with the identity beyond the end of
-    the run."""
+    """Processes whole vectors of a run, then a last one, padded with the neutral number beyond the
+    end of the run."""
     f, lanes, vector = r.f, r.f.lanes, r.f.vector[r.acc]
     rest = f.op(f"urem i64 {r.count}, {lanes}")
     whole = f.op(f"sub i64 {r.count}, {rest}")

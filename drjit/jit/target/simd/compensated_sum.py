@@ -1,8 +1,8 @@
 """Compensated sums of many floats. Short sums of a few terms are added to a long one together with
-its previous rounding error, so the error does not grow with the number of terms: Kahan, "Further
-remarks on reducing truncation errors" (1965). The error bound, and why it also holds for terms
-larger than the sum, is in Higham, "Accuracy and Stability of Numerical Algorithms" (2002), section
-4.3.
+its previous rounding error, so the error does not grow with the number of terms: W. Kahan, "Further
+remarks on reducing truncation errors" (1965). For the error bound, and why it also holds for terms
+larger than the sum, see N. J. Higham, "Accuracy and Stability of Numerical Algorithms" (2002),
+section 4.3.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ def is_long(op: str, code: str) -> bool:
 
 
 def add_long(f: Function, kind: str, before: Sequence[str], x: str) -> tuple[str, str]:
-    """Adds a term to a sum, and returns it with its rounding error; scalars or vectors of an IR
-    type. Both start at -0.0, so that -0.0 is the sum of negative zeros."""
+    """Adds a term to a sum, and returns the sum and its rounding error; all are scalars or vectors
+    of an IR type. Both start at -0.0, so that the sum of negative zeros is -0.0."""
     total, lost = before
     full = f.op(f"fadd {kind} {x}, {lost}")
     after = f.op(f"fadd {kind} {total}, {full}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...tuples import NamedTuple
 from . import elementwise
-from .ir import BITS, BYTES, SCALAR, Function, Value, constant
+from .ir import BITS, BYTES, SCALAR, Function, Operand, constant
 from .loops import loop
 from .module import Module
 from .vector_memory import HELD, WIDE, FeatureVector, row_bytes, row_code, row_type
@@ -56,7 +56,7 @@ class Operation:
         self.results: list[FeatureVector] = []
 
 
-def spelled(v: FeatureVector) -> Value:
+def spelled(v: FeatureVector) -> Operand:
     """Returns a vector as an operand; its type is spelled `f16x64`."""
     return f"{v.code}x{v.count}", v  # type: ignore[return-value]
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..foreign import ForeignFunction
 from .conversion import from_memory, to_memory
-from .ir import BYTES, MEMORY, Function, Value
+from .ir import BYTES, MEMORY, Function, Operand
 from .loops import during
 
 if TYPE_CHECKING:
     from .translate import Translator
 
 
-def call(t: "Translator", function: ForeignFunction, values: Sequence[Value]) -> list[Value]:
+def call(t: "Translator", function: ForeignFunction, values: Sequence[Operand]) -> list[Operand]:
     """Emits the call of a function, whose last operand is the mask of the lanes, and returns the
     results, 0 in the other lanes."""
     f, module = t.f, t.module

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from .arguments import statement
-from .ir import BITS, SCALAR, Function, Value
+from .ir import BITS, SCALAR, Function, Operand
 from .loops import address, concatenated, each_bit, fma, load, load_splat, when
 from .memory import cleared, records, row_addresses, safe_index, transpose
 from .translate import Translator
@@ -13,7 +13,7 @@ from .translate import Translator
 @statement("type pointer mask integer *node")
 def gather_weighted(
     t: Translator, code: str, base: str, mask: str, count: int, *taps: ast.expr
-) -> tuple[Value, ...]:
+) -> tuple[Operand, ...]:
     """`gather_weighted(T, p[k], m, c, x0, w0, x1, w1, ...)`.
 
     Neighbours in memory are read together, and records of 4 words are summed in their memory
@@ -28,7 +28,7 @@ def gather_weighted(
     return tuple((code, v) for v in cleared(t.f, code, sums, mask))
 
 
-def operands(t: Translator, code: str, taps: Sequence[ast.expr]) -> tuple[list[Value], list[str]]:
+def operands(t: Translator, code: str, taps: Sequence[ast.expr]) -> tuple[list[Operand], list[str]]:
     """Returns the indices and the weights of `gather_weighted`."""
     return [t.index(x) for x in taps[::2]], [t.typed(w, code)[1] for w in taps[1::2]]
 
@@ -37,7 +37,7 @@ def in_turn(
     t: Translator, code: str, rows: Iterable[list[str]], weights: Sequence[str]
 ) -> list[str]:
     """Returns the sums over records, each of which is read when it is added."""
-    sums: list[list[Value]] = [[], []]
+    sums: list[list[Operand]] = [[], []]
     for k, (row, w) in enumerate(zip(rows, weights, strict=True)):
         before, values = sums[k % 2], [(code, v) for v in row]
         if before:
@@ -51,7 +51,7 @@ def in_turn(
 
 
 def _in_rows(
-    f: Function, base: str, indices: list[Value], weights: list[str], mask: str
+    f: Function, base: str, indices: list[Operand], weights: list[str], mask: str
 ) -> list[str]:
     """Returns sums of records with four components, for an even number of taps."""
     code = indices[0][0]
@@ -67,7 +67,7 @@ def _in_rows(
     return transpose(f, "f32", _one_by_one(f, base, safe, weights, rows, apart))
 
 
-def _by_pairs(f: Function, base: str, indices: list[Value], weights: list[str]) -> list[str]:
+def _by_pairs(f: Function, base: str, indices: list[Operand], weights: list[str]) -> list[str]:
     """Returns the rows of four sums for pairs of neighbours, whose first indices are `indices`: row
     r holds the lanes r, r + 4, r + 8, ... as in `memory`."""
     lanes, vector = f.lanes, f.vector["f32"]
@@ -100,7 +100,7 @@ def _by_pairs(f: Function, base: str, indices: list[Value], weights: list[str]) 
 
 
 def _one_by_one(
-    f: Function, base: str, indices: list[Value], weights: list[str], rows: list[str], which: str
+    f: Function, base: str, indices: list[Operand], weights: list[str], rows: list[str], which: str
 ) -> list[str]:
     """Returns the rows of four sums, with those of some lanes computed from records at arbitrary
     positions."""

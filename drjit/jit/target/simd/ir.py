@@ -21,12 +21,12 @@ INTEGERS = frozenset(_INTEGERS)
 SIGNED = frozenset({code for code in INTEGERS if code[0] == "i"})
 UNSIGNED = INTEGERS - SIGNED
 
-# An operand: the code of its element type and its spelling in IR. A number without a type has the
-# code NUMBER.
-Value = tuple[str, str]
+# An operand of an instruction: the code of its element type and its spelling in IR. A number
+# without a type has the code NUMBER. (Those of `values` are objects with operators instead.)
+Operand = tuple[str, str]
 NUMBER = "number"
-# A value of a function under construction: the block and the number of its line, and two operands.
-Noted = tuple[str, int, str, str]
+# Where a product or sum was emitted, the block and the number of the line, and its two operands.
+NotedOperation = tuple[str, int, str, str]
 
 
 class KernelError(Exception):
@@ -133,13 +133,13 @@ class Function:
         self.block = "entry"
         self.begun = 0  # number of lines before the block
         self.blocks = 0
-        self.variables: dict[str, Value] = {}
+        self.variables: dict[str, Operand] = {}
         self.hoisting = False
-        # Products by their names, how often each is looked up, and the sums and differences of
-        # products, with names and types (see `contraction`).
-        self.products: dict[str, Noted] = {}
+        # Products by their names, how often each is used, and the sums and differences of products,
+        # with names and types (see `contraction`).
+        self.products: dict[str, NotedOperation] = {}
         self.uses: dict[str, int] = {}
-        self.sums: list[tuple[str, str, bool, Noted]] = []
+        self.sums: list[tuple[str, str, bool, NotedOperation]] = []
 
     def op(self, text: str) -> str:
         """Appends an instruction with a result and returns the result's name."""
@@ -285,13 +285,13 @@ class Function:
         kinds = [types(lanes or self.lanes).vector[code] for code in codes]
         return "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
 
-    def give(self, values: Sequence[Value]) -> str:
+    def give(self, values: Sequence[Operand]) -> str:
         """Ends the function with its results and returns their type."""
         kind = self.result_type([code for code, _ in values])
         self.do(f"ret {kind} {self.combined(values)}")
         return kind
 
-    def combined(self, values: Sequence[Value]) -> str:
+    def combined(self, values: Sequence[Operand]) -> str:
         """Returns the results of a function as one value."""
         if len(values) < 2:
             return values[0][1] if values else ""
@@ -302,7 +302,7 @@ class Function:
 
     def call(
         self, symbol: str, arguments: Sequence[str], codes: Sequence[str], lanes: int | None = None
-    ) -> list[Value]:
+    ) -> list[Operand]:
         """Calls a function of the module and returns its results, which have these types."""
         kind = self.result_type(codes, lanes)
         call = f"call fastcc {kind} {symbol}({', '.join(arguments)})"

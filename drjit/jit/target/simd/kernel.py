@@ -37,28 +37,26 @@ _PLAIN = frozenset({
 })  # fmt: skip
 
 
-def _gains(text: str) -> bool:
+def _gains_from_combining(text: str) -> bool:
     return any(part in text for part in _COMBINED)
 
 
 def _is_plain(text: str) -> bool:
     """Returns whether there are neither instructions to combine nor functions to inline."""
-    if _gains(text):
+    if _gains_from_combining(text):
         return False
     return _PLAIN.issuperset([before.rpartition(" ")[2] for before in text.split("(")[:-1]])
 
 
 def _is_combined(text: str) -> bool:
     """Returns whether LLVM is to combine instructions: loops run long enough for small gains."""
-    return _gains(text) or ("    while " in text and not _is_plain(text))
+    return _gains_from_combining(text) or ("    while " in text and not _is_plain(text))
 
 
-class Text(NamedTuple):
-    """The text of a module, whether it has a finish function, whether instructions stay as they
-    are (long blocks were split, or there is nothing to gain), whether variables are in memory,
-    whether it has loops over lanes that LLVM is to vectorize, and whether all passes can be left
-    out.
-    """
+class ModuleText(NamedTuple):
+    """The text of a module, whether it has a finish function, whether instructions stay as they are
+    (long blocks were split, or there is nothing to gain), whether variables are in memory, whether
+    it has loops over lanes that LLVM is to vectorize, and whether all passes can be left out."""
 
     ir: str
     has_finish: bool
@@ -68,7 +66,7 @@ class Text(NamedTuple):
     plain: bool
 
     @property
-    def how(self) -> tuple[bool, bool, bool, bool]:
+    def options(self) -> tuple[bool, bool, bool, bool]:
         """How LLVM is to compile it; see `llvm.object_code`."""
         return self[2:]
 
@@ -79,7 +77,7 @@ def module_text(
     lanes: int,
     contract: bool,
     translate: Callable[[Translator, ast.FunctionDef], None] | None = None,
-) -> Text:
+) -> ModuleText:
     """Returns the LLVM module of a kernel that exports `name`, and possibly `name_finish`.
     `translate` replaces the translation of the bodies of functions; it keeps variables in memory.
 
@@ -89,7 +87,7 @@ def module_text(
     module = Module(llvm.host(), lanes, contract)
     module.translate = translate or module.translate
     module.bodies = bodies
-    f = module.new(lanes)
+    f = module.new_function(lanes)
     kind = VectorTranslator if any(name in text for name in VECTORS) else Translator
     t = kind(module, f, text, is_kernel=True)
     f.block = "packet"
@@ -98,11 +96,11 @@ def module_text(
     has_finish = bool(t.reductions or t.expansions or t.finishers)
     if has_finish:
         exported.append(reduction.finish(t, f"{name}_finish"))
-    uncombined = module.parted or not _is_combined(text)
+    uncombined = module.has_splits or not _is_combined(text)
     ir = module.text(exported)
     in_memory = translate is not None
     plain = _is_plain(text) and not in_memory
-    return Text(ir, has_finish, uncombined, in_memory, module.vectorizes, plain)
+    return ModuleText(ir, has_finish, uncombined, in_memory, module.vectorizes, plain)
 
 
 def _exported(t: Translator, name: str) -> str:
@@ -123,7 +121,7 @@ def _exported(t: Translator, name: str) -> str:
         ending()
     reduction.store_partials(t)
     f.do("ret void")
-    if t.parts:
+    if t.splits:
         f.start("never")
         f.do("ret void")
     start = _carried(t, latch) + (_active(f) if t.needs_active else [])
@@ -157,7 +155,7 @@ def definitions(text: str) -> tuple[ast.FunctionDef, dict[str, Callable]]:
 
 def body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[str]]:
     """Translates a function of the text and returns the types of its parameters and results."""
-    f = t.module.new(t.f.lanes)
+    f = t.module.new_function(t.f.lanes)
     inner = t.module.translator(t.module, f, "", is_kernel=True, depth=1)
     inner.crowded, inner.has_many_words = t.crowded, t.has_many_words
     inner.has_runs = t.has_runs
@@ -172,7 +170,7 @@ def body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[st
     values = inner.result
     kind = f.give(values)
     contraction.fuse(f)
-    if inner.parts:
+    if inner.splits:
         f.start("never")
         f.do(f"ret {kind} poison" if values else "ret void")
     if inner.needs_active:

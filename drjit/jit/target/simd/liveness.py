@@ -3,17 +3,17 @@
 import ast
 from collections.abc import Iterator
 
-from ..language import STATEMENTS, targets
+from ..language import STATEMENTS, target_names
 
 
 def vector_names(statements: list[ast.stmt], known: set[str] | None = None) -> set[str]:
-    """Returns the names that stand for vectors, those that are `known` included."""
+    """Returns the names that stand for vectors, including those in `known`."""
     names = set() if known is None else known
     for s in statements:
         if isinstance(s, ast.If | ast.While):
             vector_names(s.body, names)
         elif type(s) is ast.Assign and _is_vector(s.value, names):
-            names.update(targets(s))
+            names.update(target_names(s))
     return names
 
 
@@ -52,8 +52,8 @@ def last_uses(statements: list[ast.stmt], names: set[str]) -> dict[int, list[str
 def _before(
     body: list[ast.stmt], live: set[str], names: set[str], over: dict[int, list[str]] | None
 ) -> set[str]:
-    """Returns the names needed before a body, given those needed after it. `over` collects those
-    that end at a statement."""
+    """Returns the names needed before a body, given those needed after it. `over` collects the
+    names that each statement is the last to use."""
     live = set(live)
     for s in reversed(body):
         if type(s) is ast.While:
@@ -65,10 +65,10 @@ def _before(
         elif type(s) is ast.If:
             live |= _before(s.body, live, names, over)
         elif isinstance(s, ast.Assign | ast.Expr):
-            given = set(targets(s)) & names if type(s) is ast.Assign else set()
+            defined = set(target_names(s)) & names if type(s) is ast.Assign else set()
             used = names.intersection(_names(s.value))
-            ended = (given | used) - live
+            ended = (defined | used) - live
             if over is not None and ended:
                 over[id(s)] = sorted(ended)
-            live = (live - given) | used
+            live = (live - defined) | used
     return live

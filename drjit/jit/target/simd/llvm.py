@@ -48,8 +48,8 @@ def _new_machine(level: int = 2, *, jit: bool = False) -> Any:
 
 
 class Compiler:
-    """Code generators and passes, for one thread at a time. `machine` makes the code generator of a
-    level."""
+    """Code generators and passes, for one thread at a time. `machine` creates the code generator of
+    an optimization level."""
 
     def __init__(self, machine: Callable[[int], Any] = _new_machine) -> None:
         self.machine = cache(machine)
@@ -110,7 +110,7 @@ _idle: dict[tuple, list[Compiler]] = {}
 
 @contextmanager
 def compiler(machine: Callable[..., Any] = _new_machine, *options: Any) -> Iterator[Compiler]:
-    """Lends a compiler to the calling thread, whose code generators `machine` makes, given some
+    """Lends a compiler to the calling thread; `machine` creates its code generators, given some
     options and the level."""
     idle = _idle.setdefault((machine, options), [])
     try:
@@ -150,13 +150,13 @@ def _parsed(ir: str) -> Any:
     return module
 
 
-def emitted(machine: Any, module: Any, is_object: bool) -> bytes:
+def emit(machine: Any, module: Any, is_object: bool) -> bytes:
     """Returns the machine code of a module, as an object file or as text."""
     lib = binding.ffi.lib
     with binding.ffi.OutputString() as message:
-        emit = _unlocked("LLVMPY_TargetMachineEmitToMemory")
+        emit_to_memory = _unlocked("LLVMPY_TargetMachineEmitToMemory")
         with locks.native_call():
-            memory = emit(machine, module, int(is_object), message)
+            memory = emit_to_memory(machine, module, int(is_object), message)
         if not memory:
             raise RuntimeError(f"LLVM generates no code: {message}")
     try:
@@ -194,7 +194,7 @@ def object_code(
     with compiler() as c:
         module = c.module(ir, uncombined, in_memory, vectorizes, plain)
         machine = c.machine(_level(ir, plain) if level is None else level)
-        return emitted(machine, module, not as_text)
+        return emit(machine, module, not as_text)
 
 
 @cache

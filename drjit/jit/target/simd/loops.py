@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from ...ir.dtype import VECTOR_BLOCK
 from .conversion import first_element, from_memory, to_memory
-from .ir import BYTES, FLOATS, MEMORY, Function, Value
+from .ir import BYTES, FLOATS, MEMORY, Function, Operand
 
 Carried = tuple[str, str]  # a type and a value
 
@@ -44,7 +44,7 @@ def loop(
 def during(
     f: Function, condition: Callable[[list[str]], str], carried: Sequence[Carried]
 ) -> Iterator[list[str]]:
-    """A loop as long as a condition on the carried values is true: yields these."""
+    """A loop that runs while a condition on the carried values is true: yields these values."""
     origin, head, inside, done = f.block, f.new_block(), f.new_block(), f.new_block()
     f.do(f"br label %{head}")
     f.start(head)
@@ -133,7 +133,7 @@ def each_bit(
 
 @contextmanager
 def each_lane(
-    f: Function, mask: str, operands: Sequence[Value], result: str | None = None
+    f: Function, mask: str, operands: Sequence[Operand], result: str | None = None
 ) -> Iterator[tuple[list[str], list[str]]]:
     """A loop over the lanes of a mask in order: yields their elements of some operands, and a list
     for the element of the result, which contains the result vector after the loop. The thread of a

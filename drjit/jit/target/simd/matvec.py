@@ -12,7 +12,7 @@ from functools import partial
 from ...tuples import NamedTuple
 from .arguments import statement
 from .feature_loop import Operation
-from .ir import Function, Value
+from .ir import Function, Operand
 from .loops import address
 from .reduction import accumulator
 from .translate import Translator
@@ -144,7 +144,7 @@ def product(
 def matvec(
     t: VectorTranslator, code: str, a: ast.expr, offset: ast.expr, rows: int, columns: int,
     stride: int, transposed: bool, x: ast.expr, *bias: ast.expr,
-) -> Value:  # fmt: skip
+) -> Operand:  # fmt: skip
     """`matvec(T, p[a], p[o], rows, columns, stride, transposed, x[, p[b], p[ob]])`."""
     held, step = accumulator(code), (stride, 1)
     if transposed:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from . import loops
 from .arguments import RUNS, statement
 from .conversion import from_memory, reinterpret, to_memory
-from .ir import BITS, BYTES, MEMORY, SCALAR, Function, Value
+from .ir import BITS, BYTES, MEMORY, SCALAR, Function, Operand
 from .loops import concatenated, each_lane, when
 from .translate import ACTIVE, Deferred, Translator
 
 
 @statement("lane_range")
-def lane(t: Translator) -> Value:
+def lane(t: Translator) -> Operand:
     """`lane(i)`."""
     return "u32", lane_numbers(t.f)
 
@@ -24,13 +24,13 @@ def lane_numbers(f: Function) -> str:
 
 
 @statement("lane_range")
-def active(t: Translator) -> Value:
+def active(t: Translator) -> Operand:
     """`active(i)`."""
     return "mask", t.active()
 
 
 @statement("type pointer lane_range")
-def load(t: Translator, code: str, base: str) -> Value:
+def load(t: Translator, code: str, base: str) -> Operand:
     """`load(T, p[k], i)`."""
     f = t.f
     place = f.op(f"getelementptr {MEMORY[code]}, ptr {base}, i64 {f.position()}")
@@ -57,7 +57,7 @@ def _store(f: Function, code: str, base: str, x: str, how: str) -> None:
 
 
 @statement("type node")
-def broadcast(t: Translator, code: str, p: ast.expr) -> Value:
+def broadcast(t: Translator, code: str, p: ast.expr) -> Operand:
     """`broadcast(T, p[k])`, read once per block if there are enough registers."""
     f, element = t.f, MEMORY[code]
     x = f"load {element}, ptr {t.pointer(p)}, align {BYTES[code]}"
@@ -72,7 +72,7 @@ def broadcast(t: Translator, code: str, p: ast.expr) -> Value:
 
 
 @statement("type parameter")
-def literal(t: Translator, code: str, k: int) -> Value:
+def literal(t: Translator, code: str, k: int) -> Operand:
     """`literal(T, p[k])`."""
     f = t.f
     if t.crowded and code != "mask":
@@ -89,8 +89,8 @@ def literal(t: Translator, code: str, k: int) -> Value:
 
 @statement("node node index node mask")
 def in_bounds(
-    t: Translator, p: ast.expr, site: ast.expr, x: Value, n: ast.expr, mask: str
-) -> Value:
+    t: Translator, p: ast.expr, site: ast.expr, x: Operand, n: ast.expr, mask: str
+) -> Operand:
     """`in_bounds(p[0], site, x, p[n], m)`: the report is a cold block, claimed atomically."""
     f, (code, index) = t.f, x
     word, size = _size(t, n, code)
@@ -138,7 +138,7 @@ def _size(t: Translator, n: ast.expr, code: str) -> tuple[str, str]:
 
 
 @statement("pointer mask")
-def going(t: Translator, record: str, mask: str) -> Value:
+def going(t: Translator, record: str, mask: str) -> Operand:
     """`going(p[0], m)`: the mask, or no lane once the launch has been told to stop."""
     f, kind = t.f, t.f.vector["mask"]
     word = f.op(f"getelementptr i64, ptr {record}, i64 5")
@@ -150,13 +150,13 @@ def going(t: Translator, record: str, mask: str) -> Value:
 
 
 @statement("type pointer index mask")
-def gather(t: Translator, code: str, base: str, index: Value, mask: str) -> Value:
+def gather(t: Translator, code: str, base: str, index: Operand, mask: str) -> Operand:
     """`gather(T, p[k], x, m)`."""
     return code, gather_masked(t.f, code, base, index, mask)
 
 
 def gather_masked(
-    f: Function, code: str, base: str, index: Value, mask: str, align: int = 0
+    f: Function, code: str, base: str, index: Operand, mask: str, align: int = 0
 ) -> str:
     """Gathers elements at an index, 0 where the mask is false."""
     if BITS[code] >= 32 and f.machine.has_gathers:
@@ -166,7 +166,7 @@ def gather_masked(
 
 
 def gather_wide(
-    f: Function, code: str, base: str, index: Value, mask: str, other: str = "zeroinitializer",
+    f: Function, code: str, base: str, index: Operand, mask: str, other: str = "zeroinitializer",
     align: int = 0,
 ) -> str:  # fmt: skip
     """The same for elements of 32 or 64 bits, with another value where the mask is false."""
@@ -179,7 +179,7 @@ def _suffix(f: Function, code: str) -> str:
     return f"{f.types.suffix[code]}.v{f.lanes}p0"
 
 
-def _places(f: Function, code: str, base: str, index: Value, mask: str, align: int = 0) -> str:
+def _places(f: Function, code: str, base: str, index: Operand, mask: str, align: int = 0) -> str:
     """Returns the addresses of elements and a mask, as operands of intrinsics. A 32-bit index is
     interpreted as signed: checked indices are below 2**31.
     """
@@ -187,7 +187,7 @@ def _places(f: Function, code: str, base: str, index: Value, mask: str, align: i
     return f"<{f.lanes} x ptr> align {align or BYTES[code]} {places}, {f.vector['mask']} {mask}"
 
 
-def gather_lanes(f: Function, code: str, base: str, index: Value, align: int = 0) -> str:
+def gather_lanes(f: Function, code: str, base: str, index: Operand, align: int = 0) -> str:
     """Gathers elements at an index that is valid in every lane, with one scalar load per lane."""
     memory, element = f.types.memory[code], MEMORY[code]
     result = "poison"
@@ -197,7 +197,7 @@ def gather_lanes(f: Function, code: str, base: str, index: Value, align: int = 0
     return from_memory(f, code, result)
 
 
-def lane_addresses(f: Function, element: str, base: str, index: Value) -> list[str]:
+def lane_addresses(f: Function, element: str, base: str, index: Operand) -> list[str]:
     """Returns the address of every lane's element, for an index that is valid in every lane."""
     (code, x), count = index, f.lanes
     if count == 1 and code == "u32":
@@ -216,20 +216,20 @@ def lane_addresses(f: Function, element: str, base: str, index: Value) -> list[s
     return result
 
 
-def safe_index(f: Function, index: Value, mask: str) -> Value:
+def safe_index(f: Function, index: Operand, mask: str) -> Operand:
     """Returns the index, 0 where the mask is false: every buffer has room for element 0."""
     return index[0], f.select(index[0], mask, index[1])
 
 
 @statement("type pointer index mask integer")
 def gather_packet(
-    t: Translator, code: str, base: str, index: Value, mask: str, count: int
-) -> tuple[Value, ...]:
+    t: Translator, code: str, base: str, index: Operand, mask: str, count: int
+) -> tuple[Operand, ...]:
     """`gather_packet(T, p[k], x, m, c)`."""
     return tuple((code, v) for v in records(t.f, code, base, index, mask, count))
 
 
-def records(f: Function, code: str, base: str, index: Value, mask: str, count: int) -> list[str]:
+def records(f: Function, code: str, base: str, index: Operand, mask: str, count: int) -> list[str]:
     """Loads the components of every lane's record: as one word if it has the size of one, by rows
     of 4 words, which are transposed, or one component after the other."""
     bits = BITS[code] * count
@@ -253,7 +253,7 @@ def records(f: Function, code: str, base: str, index: Value, mask: str, count: i
     return values
 
 
-def _words(f: Function, code: str, base: str, index: Value, mask: str, count: int) -> list[str]:
+def _words(f: Function, code: str, base: str, index: Operand, mask: str, count: int) -> list[str]:
     """Loads records as words of 32 or 64 bits, and takes these apart."""
     word, part = f"u{BITS[code] * count}", f"u{BITS[code]}"
     x = gather_masked(f, word, base, index, mask, BYTES[code])
@@ -278,7 +278,7 @@ def in_rows(code: str, count: int) -> bool:
     return BITS[code] == 32 and count in (4, 8, 12, 16)
 
 
-def row_addresses(f: Function, base: str, index: Value, count: int) -> list[str]:
+def row_addresses(f: Function, base: str, index: Operand, count: int) -> list[str]:
     """Returns the address of every lane's record of `count` 32-bit components, for a checked
     index."""
     # In units of 8 bytes if possible, which addressing modes can scale: multiples of an index below
@@ -329,12 +329,14 @@ def element_address(f: Function, element: str, base: str, index_code: str, index
 
 
 @statement("type pointer operand index mask")
-def scatter(t: Translator, code: str, base: str, value: str, index: Value, mask: str) -> None:
+def scatter(t: Translator, code: str, base: str, value: str, index: Operand, mask: str) -> None:
     """`scatter(T, p[k], v, x, m)`."""
     scatter_masked(t.f, code, base, value, index, mask)
 
 
-def scatter_masked(f: Function, code: str, base: str, value: str, index: Value, mask: str) -> None:
+def scatter_masked(
+    f: Function, code: str, base: str, value: str, index: Operand, mask: str
+) -> None:
     """Stores elements at an index where the mask is true."""
     if BITS[code] < 32 or f.lanes < 16:
         _scatter_rows(f, code, base, [value], index, mask)
@@ -345,14 +347,14 @@ def scatter_masked(f: Function, code: str, base: str, value: str, index: Value, 
 
 @statement("type pointer index mask *operand")
 def scatter_packet(
-    t: Translator, code: str, base: str, index: Value, mask: str, *values: str
+    t: Translator, code: str, base: str, index: Operand, mask: str, *values: str
 ) -> None:
     """`scatter_packet(T, p[k], x, m, v0, v1, ...)`, one lane's row at a time."""
     _scatter_rows(t.f, code, base, values, index, mask)
 
 
 def _scatter_rows(
-    f: Function, code: str, base: str, values: Sequence[str], index: Value, mask: str
+    f: Function, code: str, base: str, values: Sequence[str], index: Operand, mask: str
 ) -> None:
     element, size = MEMORY[code], len(values)
     row = element if size == 1 else f"[{size} x {element}]"
@@ -363,7 +365,7 @@ def _scatter_rows(
             f.do(f"store {element} {x}, ptr {place}, align {BYTES[code]}")
 
 
-def prefetch(f: Function, code: str, base: str, index: Value) -> None:
+def prefetch(f: Function, code: str, base: str, index: Operand) -> None:
     """Prefetches the memory that a packet is about to update, because atomic operations would wait
     for one after the other."""
     for address in lane_addresses(f, MEMORY[code], base, index):
@@ -378,7 +380,7 @@ def prefetch(f: Function, code: str, base: str, index: Value) -> None:
 # long.
 
 
-def _first_element(f: Function, index: Value, mask: str) -> tuple[str, str]:
+def _first_element(f: Function, index: Operand, mask: str) -> tuple[str, str]:
     """Returns whether the lanes of a mask access adjacent elements and, if so, the element of lane
     0."""
     code, x = index

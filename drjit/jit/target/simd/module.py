@@ -13,10 +13,10 @@ from ..foreign import ForeignFunction
 from . import contraction
 from .arguments import statement
 from .elementwise import narrow, widen
-from .ir import NUMBER, SCALAR, Function, Machine, Value, constant
+from .ir import NUMBER, SCALAR, Function, Machine, Operand, constant
 from .loops import concatenated
 from .memory import gather_wide
-from .translate import Translator, results_of, together
+from .translate import Translator, one_or_several, results_of
 
 # If inlining every library call would add more lines than this, the calls stay calls: compile time
 # over speed.
@@ -58,7 +58,7 @@ class Module:
         # How the body of a function of the kernel's text is translated: by default, by the
         # translator.
         self.translate: Callable[[Translator, ast.FunctionDef], None] = _translate
-        self.parted = False  # whether long blocks were split
+        self.has_splits = False  # whether long blocks were split
         # The text of each function of the kernel's text and of each routine for statements with
         # loops of their own, by symbol. The symbols of the routines, and the number of calls of
         # loops.
@@ -66,15 +66,15 @@ class Module:
         self.symbols: dict[Hashable, str] = {}
         self.uses: dict[str, int] = {}
         # The text of functions that another compiler made, and what these declare.
-        self.foreigners: dict[str, str] = {}
+        self.foreign_functions: dict[str, str] = {}
         self.vectorizes = False  # whether LLVM is to compute several lanes of a loop at once
         self.declarations: dict[str, None] = {}
 
-    def new(self, lanes: int, first_number: int = 0) -> Function:
+    def new_function(self, lanes: int, first_number: int = 0) -> Function:
         """Returns a new function of the module."""
         return Function(self.machine, lanes, first_number)
 
-    def call(self, f: Function, name: str, values: list[Value], *, warm: bool) -> Any:
+    def call(self, f: Function, name: str, values: list[Operand], *, warm: bool) -> Any:
         """Emits a call of a library function, on a warm path or in a rare branch; `f16` goes
         through `f32`.
         """
@@ -95,7 +95,7 @@ class Module:
         lines = function.ir.split("\n")
         declared = dict.fromkeys([line for line in lines if line.startswith("declare ")])
         self.declarations |= declared
-        self.foreigners[function.name] = "\n".join([x for x in lines if x not in declared])
+        self.foreign_functions[function.name] = "\n".join([x for x in lines if x not in declared])
         return f'@"{function.name}"'
 
     def text(self, exported: list[str]) -> str:
@@ -125,7 +125,7 @@ class Module:
             added = (self.uses.get(symbol, math.inf) - 1) * body.count("\n")
             how = 4 if added <= INLINE_LOOP_LIMIT else 3
             routines.append(f"{head} #{how} {{\n{body}\n}}")
-        others = (*self.declarations, *self.foreigners.values())
+        others = (*self.declarations, *self.foreign_functions.values())
         parts = self.globals.values(), others, definitions, routines, exported, attributes
         return "\n".join([line for part in parts for line in part] + [""])
 
@@ -137,14 +137,13 @@ class Module:
         kind: str = "void",
         key: Hashable = None,
     ) -> str:
-        """Returns the symbol of a function, which `emit(f)` writes on first use; it returns the
-        result if there is one. The key distinguishes functions with the same name.
-        """
+        """Returns the symbol of a function, which `emit(f)` writes on first use, returning the
+        function's result if there is one. The key distinguishes functions with the same name."""
         symbol = self.symbols.get((name, key))
         if symbol is None:
             number = "" if key is None else f".{len(self.symbols)}"
             symbol = self.symbols[name, key] = f'@"{name}{number}"'
-            f = self.new(self.lanes, len(parameters))
+            f = self.new_function(self.lanes, len(parameters))
             result = emit(f)
             f.do(f"ret {kind} {result}" if result else "ret void")
             contraction.fuse(f)
@@ -155,49 +154,48 @@ class Module:
         return symbol
 
 
-def declare(
+def library_symbol(
     module: Module, name: str, codes: tuple[str, ...], lanes: int
 ) -> tuple[str, tuple[str, ...]]:
-    """Returns the symbol of a library function for its argument types and number of lanes, and its
-    result types. It is defined on first use.
-    """
+    """Returns the symbol of a library function for some argument types and a number of lanes, and
+    its result types. The function is defined on first use."""
     base, _, suffix = name.rpartition("_")
     if not base or suffix not in SCALAR:
         base, suffix = name, codes[0]
     symbol = ".".join((f"{base}_{suffix}", *codes, str(lanes)))
     if symbol not in module.functions:
         definition = library.function(base, suffix)
-        f = module.new(lanes, len(codes))
+        f = module.new_function(lanes, len(codes))
         values = [(code, f"%{k}") for k, code in enumerate(codes)]
         _finish(module, symbol, f, codes, results_of(module, f, definition, values))
     return symbol, module.functions[symbol]
 
 
-def _emit_call(module: Module, f: Function, name: str, values: list[Value], warm: bool) -> Any:
-    """Emits the call, and the definition if it is the first.
+def _emit_call(module: Module, f: Function, name: str, values: list[Operand], warm: bool) -> Any:
+    """Emits a call, and at the first one the definition.
 
-    Functions called in cold branches are defined for a few lanes, and called for one part of the
-    lanes after the other: they make up most of the code, and hardly ever run.
+    Functions that are called in cold branches are defined for a few lanes, and called for one part
+    of the lanes after the other: they make up most of the code, but hardly ever run.
     """
     codes = tuple([code for code, _ in values])
     if warm or f.lanes <= COLD_LANES:
-        symbol, _ = declare(module, name, codes, f.lanes)
+        symbol, _ = library_symbol(module, name, codes, f.lanes)
     else:
         symbol = _by_parts(module, name, codes, f.lanes)
     module.calls[symbol] += 1
     if warm:
         module.warm.add(symbol)
     operands = [f"{f.vector[code]} {x}" for code, x in values]
-    return together(f.call(f'@"{symbol}"', operands, module.functions[symbol]))
+    return one_or_several(f.call(f'@"{symbol}"', operands, module.functions[symbol]))
 
 
 def _by_parts(module: Module, name: str, codes: tuple[str, ...], lanes: int) -> str:
     """Returns the symbol of a library function that computes `COLD_LANES` lanes at a time."""
-    part, results = declare(module, name, codes, COLD_LANES)
+    part, results = library_symbol(module, name, codes, COLD_LANES)
     symbol = f"{part}.{lanes}"
     if symbol in module.functions:
         return symbol
-    f = module.new(lanes, len(codes))
+    f = module.new_function(lanes, len(codes))
     found = []
     for first in range(0, lanes, COLD_LANES):
         places, operands = range(first, first + COLD_LANES), []
@@ -226,7 +224,7 @@ def table_constant(t: Any, name: Any, storage: str) -> tuple[str, str, int]:
 
 
 @statement("node typed")
-def table(t: Translator, name: ast.expr, index: Value) -> Value:
+def table(t: Translator, name: ast.expr, index: Operand) -> Operand:
     """`table(NAME, x)`; an index beyond the end reads the last element."""
     f, (code, symbol, number), (kind, x) = (
         t.f,
@@ -240,7 +238,7 @@ def table(t: Translator, name: ast.expr, index: Value) -> Value:
 
 
 @statement("expr node")
-def polynomial(t: Translator, x: Value, name: Any) -> Value:
+def polynomial(t: Translator, x: Operand, name: Any) -> Operand:
     """`polynomial(x, NAME)`, by Horner's rule."""
     first, second, *others = library.table(name.id)
     total: Any = t.apply("fma", [x, (NUMBER, first), (NUMBER, second)])
@@ -250,7 +248,7 @@ def polynomial(t: Translator, x: Value, name: Any) -> Value:
 
 
 def _finish(
-    module: Module, symbol: str, f: Function, codes: tuple[str, ...], values: Sequence[Value]
+    module: Module, symbol: str, f: Function, codes: tuple[str, ...], values: Sequence[Operand]
 ) -> None:
     """Ends a library function with its results."""
     parameters = ", ".join(f.vector[code] for code in codes)

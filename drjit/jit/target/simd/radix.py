@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .arguments import statement
-from .ir import Function
-from .ir import Value as Typed
+from .ir import Function, Operand
 from .translate import Translator
 from .values import Code, Mask, Pointer, Vector, Word
 
@@ -17,14 +16,14 @@ ENTRIES = (1 << DIGIT) + 1
 
 
 @statement("parameter lane_range typed parameter")
-def radix_count(t: Translator, a: int, key: Typed, shift: int) -> None:
+def radix_count(t: Translator, a: int, key: Operand, shift: int) -> None:
     """`radix_count(p[a], i, x, p[shift])`."""
     count_digits(_table(t.f, a), _digits(t, key, shift))
     t.finishers.append(lambda f: starts(Code(f), f.pointer(a), Code(f).word("%n_blocks")))
 
 
 @statement("parameter lane_range typed parameter *node")
-def radix_move(t: Translator, a: int, key: Typed, shift: int, *moved: ast.expr) -> None:
+def radix_move(t: Translator, a: int, key: Operand, shift: int, *moved: ast.expr) -> None:
     """`radix_move(p[a], i, x, p[shift], p[k], v, ...)`: lanes with equal digits keep their order.
 
     Lanes beyond the end go to the padding of the buffers.
@@ -38,7 +37,7 @@ def radix_move(t: Translator, a: int, key: Typed, shift: int, *moved: ast.expr) 
     move(_table(f, a), _digits(t, key, shift), columns)
 
 
-def _digits(t: Translator, key: Typed, shift: int) -> list[Word]:
+def _digits(t: Translator, key: Operand, shift: int) -> list[Word]:
     f, (code, x) = t.f, key
     active = Mask(f, "mask", f.lanes, t.active())
     return digits(Code(f), Vector(f, code, f.lanes, x), Code(f).word(f.word(shift)), active)

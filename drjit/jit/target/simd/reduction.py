@@ -4,13 +4,13 @@ their partial results.
 
 from collections.abc import Callable
 
+from ...ir import op as ops
 from ...ir.dtype import BY_CODE
-from ...ir.op import neutral
 from .arguments import statement
 from .atomic import combine, updated
 from .compensated_sum import CompensatedSum, add_long, is_long
 from .conversion import convert, first_element, from_memory, to_memory
-from .ir import BYTES, FLOATS, MEMORY, SCALAR, Function, Value, constant
+from .ir import BYTES, FLOATS, MEMORY, SCALAR, Function, Operand, constant
 from .loops import address, load, loop, store
 from .memory import element_address, in_rows, row_addresses, safe_index, transpose
 from .translate import Translator
@@ -21,36 +21,36 @@ def accumulator(code: str) -> str:
     return BY_CODE[code].accumulator.code
 
 
-def identity(op: str, code: str) -> float:
-    """Returns the neutral element of a reduction."""
-    return neutral(op, BY_CODE[code])
+def neutral_number(op: str, code: str) -> float:
+    """Returns the neutral number of a reduction: see `op.neutral`."""
+    return ops.neutral(op, BY_CODE[code])
 
 
 def starting_value(op: str, code: str) -> float:
-    """Returns the start of a prefix reduction: 0.0 for a sum, not -0.0, because it is visible."""
-    return 0 if op == "add" else identity(op, code)
+    """Returns the visible start of a prefix reduction: 0.0 for a sum, not -0.0."""
+    return ops.starting_value(op, BY_CODE[code])
 
 
-def masked_to_identity(t: Translator, op: str, acc: str, value: str) -> str:
-    """Returns a vector with the identity in the lanes beyond the end of the range."""
-    return t.f.select(acc, t.active(), value, t.f.constant(acc, identity(op, acc)))
+def masked_to_neutral(t: Translator, op: str, acc: str, value: str) -> str:
+    """Returns a vector with the neutral number in the lanes beyond the end of the range."""
+    return t.f.select(acc, t.active(), value, t.f.constant(acc, neutral_number(op, acc)))
 
 
 def without_nan(f: Function, op: str, acc: str, value: str) -> str:
-    """Returns a vector with NaN replaced by the identity, for the reductions that ignore NaN: `min`
-    and `max`.
+    """Returns a vector with NaN replaced by the neutral number, for the reductions that ignore NaN:
+    `min` and `max`.
     """
     if op not in ("min", "max") or acc not in FLOATS:
         return value
-    return combine(f, op, acc, value, f.constant(acc, identity(op, acc)))
+    return combine(f, op, acc, value, f.constant(acc, neutral_number(op, acc)))
 
 
 def _carried_total(t: Translator, code: str, op: str, x: str) -> Callable[[], str]:
     """Creates an accumulator carried by the packet loop; returns a function that computes the total
     after the last packet."""
     f, acc = t.f, accumulator(code)
-    value = masked_to_identity(t, op, acc, convert(f, acc, code, x))
-    neutral = f.constant(acc, identity(op, acc))
+    value = masked_to_neutral(t, op, acc, convert(f, acc, code, x))
+    neutral = f.constant(acc, neutral_number(op, acc))
     carried = t.carry(f.vector[acc], neutral)
     end = carried.end = combine(f, op, acc, value, carried.name)
     if not is_long(op, acc):
@@ -95,17 +95,15 @@ def private_copy(t: Translator, op: str, code: str, k: int, a: int, n: int) -> s
 
 @statement("type reduction parameter parameter parameter operand index mask")
 def scatter_reduce_expand(
-    t: Translator, code: str, op: str, k: int, a: int, n: int, x: str, index: Value, mask: str
+    t: Translator, code: str, op: str, k: int, a: int, n: int, x: str, index: Operand, mask: str
 ) -> None:
     """`scatter_reduce_expand(...)`: unrolled over the lanes without a branch; masked-out lanes
-    combine a neutral value into element 0.
+    combine a number that is ignored into element 0.
     """
     f, acc = t.f, accumulator(code)
     element, copy = MEMORY[acc], private_copy(t, op, code, k, a, n)
-    # NaN is neutral here even if memory contains a NaN, which the identity would replace.
-    undefined = op in ("min", "max") and acc in FLOATS
-    neutral = f.constant(acc, float("nan") if undefined else identity(op, acc))
-    value = to_memory(f, acc, f.select(acc, mask, convert(f, acc, code, x), neutral))
+    ignored = f.constant(acc, ops.ignored(op, BY_CODE[acc]))
+    value = to_memory(f, acc, f.select(acc, mask, convert(f, acc, code, x), ignored))
     kind, places = safe_index(f, index, mask)
     for lane in range(f.lanes):
         place = f.op(f"extractelement {f.vector[kind]} {places}, i32 {lane}")
@@ -118,13 +116,13 @@ def scatter_reduce_expand(
 
 @statement("type reduction parameter parameter parameter index mask *operand")
 def scatter_reduce_packet(
-    t: Translator, code: str, op: str, k: int, a: int, n: int, index: Value, mask: str, *xs: str
+    t: Translator, code: str, op: str, k: int, a: int, n: int, index: Operand, mask: str, *xs: str
 ) -> None:
     """`scatter_reduce_packet(...)`: like `scatter_reduce_expand`, with one load and store per row
     of values; sums of floats only.
     """
     f, acc, count = t.f, accumulator(code), len(xs)
-    copy, neutral = private_copy(t, op, code, k, a, n), f.constant(acc, identity(op, acc))
+    copy, neutral = private_copy(t, op, code, k, a, n), f.constant(acc, neutral_number(op, acc))
     columns = [f.select(acc, mask, convert(f, acc, code, x), neutral) for x in xs]
     index, vector = safe_index(f, index, mask), f.vector[acc]
     if in_rows(acc, count):
@@ -183,7 +181,7 @@ def _combine_partials(f: Function, op: str, acc: str, a: int, *, is_scan: bool) 
     element, size, base = MEMORY[acc], BYTES[acc], f.pointer(a)
     is_sum = is_long(op, acc) and not is_scan
     # A mask is a byte in memory.
-    first = starting_value(op, acc) if is_scan else identity(op, acc)
+    first = starting_value(op, acc) if is_scan else neutral_number(op, acc)
     start = constant("u8" if acc == "mask" else acc, first)
     with loop(f, 0, "%n_blocks", 1, [(element, start)] * (1 + is_sum)) as (block, total):
         place = f.op(f"getelementptr {element}, ptr {base}, i64 {block}")
@@ -201,7 +199,7 @@ def finish(t: Translator, name: str) -> str:
     """Emits the finish function, which combines partial results in the order of blocks, and private
     copies in the order of threads.
     """
-    f = t.module.new(t.f.lanes)
+    f = t.module.new_function(t.f.lanes)
     for op, code, a, k, _ in t.reductions:
         total = _combine_partials(f, op, accumulator(code), a, is_scan=k is None)
         if k is not None:

@@ -7,7 +7,7 @@ from typing import Any
 from ...tuples import NamedTuple
 from .arguments import statement
 from .compensated_sum import is_long
-from .reduction import accumulator, identity
+from .reduction import accumulator, neutral_number
 from .translate import Translator
 from .values import Code, Pointer, Vector, Word
 
@@ -54,7 +54,7 @@ class _Rows(NamedTuple):
         return is_long(self.op, self.acc)
 
     def neutral(self, c: Code) -> Vector:
-        return c.full(self.acc, self.lanes, identity(self.op, self.acc))
+        return c.full(self.acc, self.lanes, neutral_number(self.op, self.acc))
 
     def store(self, c: Code, x: Vector, line: Pointer, j: Word, columns: Word) -> None:
         """Stores results of columns from `j` on, in their own type."""

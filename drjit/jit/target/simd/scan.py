@@ -5,10 +5,9 @@ from typing import Any
 
 from .arguments import statement
 from .conversion import convert
-from .ir import BYTES, MEMORY, Function
-from .ir import Value as Typed
+from .ir import BYTES, MEMORY, Function, Operand
 from .memory import lane_numbers
-from .reduction import accumulator, identity, masked_to_identity, starting_value, without_nan
+from .reduction import accumulator, masked_to_neutral, neutral_number, starting_value, without_nan
 from .translate import Translator
 from .values import Code, Mask, Pointer, Vector, Word
 
@@ -23,19 +22,19 @@ _POSITIONS = "@positions"
 
 
 @statement("type reduction parameter lane_range operand flag")
-def scan(t: Translator, code: str, op: str, k: int, x: str, inclusive: bool) -> Typed:
+def scan(t: Translator, code: str, op: str, k: int, x: str, inclusive: bool) -> Operand:
     """`scan(T, 'add', p[a], i, x, inclusive)`: within a packet in log2(lanes) steps, then continued
     from the previous packets.
     """
     f, acc = t.f, accumulator(code)
-    value = without_nan(f, op, acc, masked_to_identity(t, op, acc, convert(f, acc, code, x)))
+    value = without_nan(f, op, acc, masked_to_neutral(t, op, acc, convert(f, acc, code, x)))
     element = MEMORY[acc]
     place = f.once(f"%scan{k}.p", f"getelementptr {element}, ptr {f.pointer(k)}, i64 %block")
     start = f.once(f"%scan{k}.m", f"load {element}, ptr {place}, align {BYTES[acc]}")
     if acc == "mask":
         start = f.once(f"%scan{k}.t", f"icmp ne i8 {start}, 0")
     carried = t.carry(f.vector[acc], f.splat_once(f"%scan{k}.v", acc, start))
-    neutral = _lanes(f, acc, f.constant(acc, identity(op, acc)))
+    neutral = _lanes(f, acc, f.constant(acc, neutral_number(op, acc)))
     result, end = scan_packet(
         Code(f), op, _lanes(f, acc, value), _lanes(f, acc, carried.name), neutral, inclusive
     )
@@ -44,7 +43,7 @@ def scan(t: Translator, code: str, op: str, k: int, x: str, inclusive: bool) -> 
 
 
 @statement("type reduction lane_range operand parameter flag")
-def scan_blocks(t: Translator, code: str, op: str, x: str, k: int, inclusive: bool) -> Typed:
+def scan_blocks(t: Translator, code: str, op: str, x: str, k: int, inclusive: bool) -> Operand:
     """`scan_blocks(T, 'add', i, x, p[n], inclusive)`: a lane combines only with lanes of its own
     run.
     """
@@ -59,7 +58,7 @@ def scan_blocks(t: Translator, code: str, op: str, x: str, k: int, inclusive: bo
     position = t.carry(index, first)
     place = _lanes(f, "u32", position.name)
     position.end = next_places(c, place, _lanes(f, "u32", step), _lanes(f, "u32", back)).name
-    carried = t.carry(f.vector[acc], f.constant(acc, identity(op, acc)))
+    carried = t.carry(f.vector[acc], f.constant(acc, neutral_number(op, acc)))
     begin = None if inclusive else _lanes(f, acc, f.constant(acc, starting_value(op, acc)))
     result, end = scan_runs(c, op, value, place, _lanes(f, acc, carried.name), begin)
     carried.end = end.name

@@ -1,5 +1,5 @@
-"""The values of `values` on NumPy: one can step through a statement's loops with a debugger, print
-every number, and sees a read beyond the end of an array as an error.
+"""The objects of `values` on NumPy: one can step through a statement's loops with a debugger and
+print every number, and a read beyond the end of an array is an error.
 
 >>> code = Stepping()
 >>> total = [code.zeros("f32", 4)]

@@ -16,7 +16,7 @@ from . import contraction, elementwise
 from .arguments import CALLS, FEWEST, RUNS, grouped, parameter_name, statement
 from .conversion import convert, reinterpret
 from .foreign import call as foreign_call
-from .ir import NUMBER, SCALAR, Function, KernelError, Value
+from .ir import NUMBER, SCALAR, Function, KernelError, Operand
 
 if TYPE_CHECKING:
     from .module import Module
@@ -78,7 +78,7 @@ class Translator:
         self.has_runs = any(source.count(f"{name}(") >= FEWEST for name in RUNS)
         self.rows: dict[tuple[str, str], elementwise.Row] = {}
         self.depth = self.top = depth
-        self.result: tuple[Value, ...] = ()
+        self.result: tuple[Operand, ...] = ()
         # Reductions over all lanes, in the order of the text (see `reduction`), and the values
         # carried by the packet loop.
         self.reductions: list = []
@@ -89,9 +89,9 @@ class Translator:
         self.expansions: list = []
         self.finishers: list[Callable[[Function], None]] = []
         self.carried: list[Carried] = []
-        self.previous: dict[Value, Carried] = {}  # those that contain a value one packet later
+        self.previous: dict[Operand, Carried] = {}  # which hold values until the next packet
         self.needs_active = False
-        self.parts = 0  # number of blocks split because of their length
+        self.splits = 0  # number of blocks split because of their length
 
     def carry(self, kind: str, start: str) -> "Carried":
         """Creates a value that the packet loop carries from one packet to the next."""
@@ -99,10 +99,11 @@ class Translator:
         self.carried.append(carried)
         return carried
 
-    def one_packet_later(self, values: list[Value], emit: Callable[..., None]) -> None:
-        """Emits code for the values of the previous packet, and after the last one for its own.
-        Meanwhile, what was prefetched arrives. A mask among the values is empty at first. A program
-        that does this often takes long enough for a packet: there, the values are those of now."""
+    def one_packet_later(self, values: list[Operand], emit: Callable[..., None]) -> None:
+        """Emits code for the values of the previous packet and, after the last packet, for those of
+        this: meanwhile, prefetched memory arrives. A mask among the values is empty at first. A
+        program that does this often spends enough time on a packet: further code is for the
+        packet's own values."""
         if len(self.endings) == LATER:
             emit(*[x for _, x in values])
             return
@@ -125,7 +126,7 @@ class Translator:
         f = self.f
         for first, *more in grouped(statements) if self.has_runs else zip(statements):
             if len(f.lines) - f.begun > BLOCK_LINES and self.is_kernel:
-                self.part()
+                self.split_block()
             try:
                 if more:
                     name = first.value.func.id  # type: ignore[attr-defined]
@@ -140,21 +141,21 @@ class Translator:
                 problem = KernelError(f"cannot be translated ({type(error).__name__}: {error})")
                 raise self.located(problem, first) from error
 
-    def part(self) -> None:
+    def split_block(self) -> None:
         """Splits a long block. The condition is never true, which LLVM cannot know, or it would
         merge the blocks again: the first word is the address of the error record, or zero. It is
         loaded before the first block, because a volatile load waits for all loads of its block,
         and selecting instructions would take a fifth longer; on a GPU it would occupy registers.
         """
         f = self.f
-        self.parts += 1
+        self.splits += 1
         following = f.new_block()
         load = "load volatile i64, ptr %p"
         word = f.once("%never.word", load) if f.lanes > 1 else f.op(load)
-        never = f.op(f"icmp eq i64 {word}, {self.parts}")
+        never = f.op(f"icmp eq i64 {word}, {self.splits}")
         f.branch(never, "never", following, weights=", !prof !1")
         f.start(following)
-        self.module.parted = True
+        self.module.has_splits = True
 
     def statement(self, s: ast.stmt) -> None:
         """Translates one statement."""
@@ -265,7 +266,7 @@ class Translator:
     def last_check(self, s: ast.While) -> list[str]:
         """Returns the mask of a loop `while any_lane(m):` if its body is long and ends with
         `m = going(p[0], m)`. This is translated before the test, in a block of its own: as in
-        `part`, the body then takes less time. A short loop would be up to 2% slower.
+        `split_block`, the body then takes less time. A short loop would be up to 2% slower.
         """
         match s.test, s.body[-1]:
             case (
@@ -275,14 +276,14 @@ class Translator:
                 return [name]
         return []
 
-    def registers(self, value: Value) -> list[tuple[str, str]]:
+    def registers(self, value: Operand) -> list[tuple[str, str]]:
         """Returns the registers of a value, each with its type: a phi merges one."""
         code, x = value
         if x in self.f.uses:
             self.f.uses[x] += 1
         return [(self.f.vector[code], x)]
 
-    def of_registers(self, like: Value, registers: list[str]) -> Value:
+    def of_registers(self, like: Operand, registers: list[str]) -> Operand:
         """Returns the value in other registers, with the type of an existing one."""
         return like[0], registers[0]
 
@@ -331,7 +332,7 @@ class Translator:
         """An argument that names an element type."""
         return e.id
 
-    def typed(self, e: ast.expr, code: str = "") -> Value:
+    def typed(self, e: ast.expr, code: str = "") -> Operand:
         """A typed argument: a number takes the given type, which anything else has."""
         value = self.expr(e)
         return (code, self.f.constant(code, value[1])) if value[0] == NUMBER else value
@@ -378,7 +379,7 @@ class Translator:
         """Translates an expression with one result, several, or none."""
         return EXPRESSIONS[type(e)](self, e)
 
-    def name(self, e: ast.Name) -> Value:
+    def name(self, e: ast.Name) -> Operand:
         """A variable, or a constant of the library."""
         f = self.f
         value = f.variables.get(e.id)
@@ -399,25 +400,25 @@ class Translator:
             return f.literal_here(code, k)
         return f.stored_once(f"%l{k}.{code}", code, k)
 
-    def number(self, e: ast.Constant) -> Value:
+    def number(self, e: ast.Constant) -> Operand:
         """A number, `True` or `False`."""
         if type(e.value) is bool:
             return "mask", self.f.constant("mask", e.value)
         return NUMBER, e.value  # type: ignore[return-value]
 
-    def binary(self, e: ast.BinOp) -> Value:
+    def binary(self, e: ast.BinOp) -> Operand:
         """`x + y` and its like."""
         left, right, rules, other = e.left, e.right, EXPRESSIONS, Translator.expr
         x = rules.get(type(left), other)(self, left)
         y = rules.get(type(right), other)(self, right)
         return self.apply(_NAMES[type(e.op)], [x, y])
 
-    def compare(self, e: ast.Compare) -> Value:
+    def compare(self, e: ast.Compare) -> Operand:
         """`x < y` and its like."""
         operands = [self.expr(e.left), self.expr(e.comparators[0])]
         return self.apply(_NAMES[type(e.ops[0])], operands)
 
-    def unary(self, e: ast.UnaryOp) -> Value:
+    def unary(self, e: ast.UnaryOp) -> Operand:
         """`-x` and `~x`."""
         return self.apply(_NAMES[type(e.op)], [self.expr(e.operand)])
 
@@ -454,12 +455,12 @@ class Translator:
             (arg,) = args
             return self.conversion(name, self.expr(arg))
         if name in foreign.functions:
-            return together(
+            return one_or_several(
                 foreign_call(self, foreign.functions[name], [self.typed(a) for a in args])
             )
         return self.library_call(name, [self.expr(a) for a in args])
 
-    def apply(self, name: str, values: list[Value]) -> Value:
+    def apply(self, name: str, values: list[Operand]) -> Operand:
         """Translates an element-wise operation with a name. Numbers without a type are folded."""
         code = values[0][0]
         for v in values:
@@ -473,40 +474,40 @@ class Translator:
         row = self.rows.get((name, code)) or self.row(name, code)
         return row.result, self.computed(row.emit, code, *operands)
 
-    def library_call(self, name: str, values: list[Value]) -> Any:
+    def library_call(self, name: str, values: list[Operand]) -> Any:
         """Translates a call of a library function. Private ones, with a leading underscore, are
         translated in place."""
         if name.startswith("_") and not self.is_kernel:
             definition = library.function(*name.rsplit("_", 1))
-            return together(results_of(self.module, self.f, definition, values, self.depth))
+            return one_or_several(results_of(self.module, self.f, definition, values, self.depth))
         warm = self.is_kernel or not self.depth
         return self.module.call(self.f, name, values, warm=warm)
 
-    def conversion(self, to: str, value: Value) -> Value:
+    def conversion(self, to: str, value: Operand) -> Operand:
         """`T(x)`, a constant if `x` is a number."""
         code, x = value
         if code == NUMBER:
             return to, self.f.constant(to, x)  # type: ignore[arg-type]
         return to, self.computed(lambda f, source, y: convert(f, to, source, y), code, x)
 
-    def bitcast(self, to: str, value: Value) -> Value:
+    def bitcast(self, to: str, value: Operand) -> Operand:
         """`bitcast(T, x)`."""
         code, x = value
         return to, self.computed(lambda f, source, y: reinterpret(f, to, source, y), code, x)
 
-    def select(self, m: Value, x: Value, y: Value) -> Value:
+    def select(self, m: Operand, x: Operand, y: Operand) -> Operand:
         """`select(m, x, y)`."""
         (code, a), (_, b) = self.unified((x, y))
         return code, self.f.select(code, m[1], a, b)
 
-    def unified(self, values: Any) -> list[Value]:
+    def unified(self, values: Any) -> list[Operand]:
         """Returns operands of one type: numbers take the type of the others."""
         code = next((v[0] for v in values if v[0] != NUMBER), NUMBER)
         return [
             (code, self.f.constant(code, x) if kind == NUMBER != code else x) for kind, x in values
         ]
 
-    def several(self, e: ast.Tuple) -> tuple[Value, ...]:
+    def several(self, e: ast.Tuple) -> tuple[Operand, ...]:
         """`x, y`, for an assignment to several names."""
         return tuple(self.typed(node) for node in e.elts)
 
@@ -515,9 +516,9 @@ def results_of(
     module: "Module",
     f: Function,
     definition: ast.FunctionDef,
-    values: Sequence[Value],
+    values: Sequence[Operand],
     depth: int = 0,
-) -> tuple[Value, ...]:
+) -> tuple[Operand, ...]:
     """Returns the results of a library function, translated for some arguments."""
     names = [a.arg for a in definition.args.args]
     inner = module.translator(module, f, "", is_kernel=False, depth=depth)
@@ -540,10 +541,10 @@ def body_call(t: Translator, name: str, args: list[ast.expr]) -> Any:
             operands.append(f"i64 {t.whole(a)}")
         else:
             operands.append(f"{f.vector[code]} {t.typed(a, code)[1]}")
-    return together(f.call(f'@"{name}"', operands, results))
+    return one_or_several(f.call(f'@"{name}"', operands, results))
 
 
-def together(values: Sequence[Value]) -> Any:
+def one_or_several(values: Sequence[Operand]) -> Any:
     """Returns the results of a call as the value of an expression: one, several, or none."""
     return values[0] if len(values) == 1 else tuple(values) or None
 
@@ -568,6 +569,6 @@ statement("type typed")(Translator.bitcast)
 
 
 @statement("typed expr expr")
-def select(t: Translator, m: Value, x: Value, y: Value) -> Value:
+def select(t: Translator, m: Operand, x: Operand, y: Operand) -> Operand:
     """`select(m, x, y)`."""
     return t.select(m, x, y)

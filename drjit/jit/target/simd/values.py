@@ -106,8 +106,8 @@ class Value:
     __ge__ = partialmethod(_compared, "ge")
 
     def cast(self, code: str) -> "Value":
-        """Converts floats to another type of floats, rounding if that is narrower, and integers to
-        another type of integers: what does not fit is cut off."""
+        """Converts floats to another floating-point type, rounding if that is narrower, and
+        integers to another integer type: bits that do not fit are cut off."""
         before, after = BITS[self.code], BITS[code]
         result = Value(self.f, code, self.lanes, self.name)
         if SCALAR[code] == SCALAR[self.code]:
@@ -276,8 +276,8 @@ class Code:
         return like.like(self.f.op(f"select {mask.kind} {mask}, {like.kind} {x}, {like.kind} {y}"))
 
     def shifted(self, x: Any, by: int, fill: Any = None) -> Any:
-        """Returns what lane `k - by` has in lane `k`; the first lanes get the last ones of `fill`,
-        or something that is not used."""
+        """Moves lanes up: lane `k` gets what lane `k - by` had. The first lanes get the last ones
+        of `fill`, or values that nothing uses."""
         places = range(x.lanes - by, 2 * x.lanes - by)
         first = "poison" if fill is None else fill.name
         return x.like(self.f.shuffle(x.kind, first, x.name, places))
@@ -302,7 +302,8 @@ class Code:
         return x.like(name), self._number_of_bits(f.op(f"bitcast {mask.kind} {mask} to i{n}"), n)
 
     def counted(self, x: Vector, mask: Mask, table: Pointer) -> tuple[Vector, Word]:
-        """The same for lanes that count up, by a table with a row of positions for every mask."""
+        """The same for lanes that count up, by means of a table with a row of positions for every
+        mask."""
         f, n = self.f, x.lanes
         bits = f.op(f"bitcast {mask.kind} {mask} to i{n}")
         row = f.op(f"mul i64 {f.op(f'zext i{n} {bits} to i64')}, {n}")
@@ -353,8 +354,8 @@ class Code:
         return x.like(combine(self.f, op, x.code, x.name, y.name, x.kind))
 
     def total(self, op: str, before: Sequence[Any], x: Any) -> list[Any]:
-        """Returns the total of a reduction with another term; that of a compensated sum has its
-        rounding error."""
+        """Returns the total of a reduction with another term. The total of a compensated sum comes
+        with its rounding error."""
         if len(before) == 1:
             return [self.combine(op, x, before[0])]
         names = add_long(self.f, x.kind, [v.name for v in before], x.name)
@@ -400,23 +401,23 @@ class Code:
         self, start: object, end: object, step: object = 1, carried: list[Carried] | None = None
     ) -> Iterator[Word]:
         """Loops over `start, start + step, ...` below `end`. The body replaces entries of the list
-        `carried` by values for the next iteration; afterwards, it has the last ones."""
-        kept = [] if carried is None else carried
-        before = [(x.kind, x.name) for x in kept]
+        `carried` by values for the next iteration; afterwards, the list has the last ones."""
+        values = [] if carried is None else carried
+        before = [(x.kind, x.name) for x in values]
         with loops.loop(self.f, start, end, step, before) as (position, names):
-            kept[:] = [x.like(name) for x, name in zip(kept, names, strict=True)]
+            values[:] = [x.like(name) for x, name in zip(values, names, strict=True)]
             yield self.word(position)
-            names[:] = [x.name for x in kept]
-        kept[:] = [x.like(name) for x, name in zip(kept, names, strict=True)]
+            names[:] = [x.name for x in values]
+        values[:] = [x.like(name) for x, name in zip(values, names, strict=True)]
 
     def when(self, flag: Flag, carried: list[Carried] | None = None) -> Iterator[None]:
         """Runs a body if a condition is true: `for _ in code.when(flag)`. `carried` is like that of
         `range`."""
-        kept = [] if carried is None else carried
-        with loops.when(self.f, flag.name, [(x.kind, x.name) for x in kept]) as names:
+        values = [] if carried is None else carried
+        with loops.when(self.f, flag.name, [(x.kind, x.name) for x in values]) as names:
             yield
-            names[:] = [x.name for x in kept]
-        kept[:] = [x.like(name) for x, name in zip(kept, names, strict=True)]
+            names[:] = [x.name for x in values]
+        values[:] = [x.like(name) for x, name in zip(values, names, strict=True)]
 
     def choose(
         self,

@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 from ...ir.op import TABLE as OPERATIONS
-from ..language import assigned, targets
+from ..language import assigned, target_names
 from . import elementwise, feature_loop
 from .conversion import convert
 from .feature_loop import Operation, Register, run, spelled
-from .ir import NUMBER, Function, Value, constant
+from .ir import NUMBER, Function, Operand, constant
 from .liveness import last_uses, vector_names
-from .module import Module, declare
+from .module import Module, library_symbol
 from .translate import Translator
 from .vector_memory import HELD, FeatureVector, StackSlot, Variables, row_bytes
 
@@ -34,8 +34,7 @@ class VectorTranslator(Translator):
         # Padding for the widest row, which nothing reads (see `put`).
         spare = 8 * f.lanes if " put(" in source and not f.machine.has_gathers else 0
         self.variables = f.variables = Variables(f, spare)
-        # The names that stand for vectors anywhere, and those assigned since the last loop over
-        # features.
+        # All names that stand for vectors, and those assigned since the last loop over features.
         self.names: set[str] = set()
         self.recent: dict[str, None] = {}
         self.over: dict[int, list[str]] = {}
@@ -70,13 +69,13 @@ class VectorTranslator(Translator):
     def begin(self, s: ast.stmt) -> None:
         """Before a statement, notes what it assigns and which vectors nothing needs after it."""
         self.dying = self.over.get(id(s), ())
-        assigns = targets(s) if type(s) is ast.Assign else []
+        assigns = target_names(s) if type(s) is ast.Assign else []
         self.target = assigns[0] if len(assigns) == 1 else ""
 
     def end(self, s: ast.stmt) -> None:
         """After a statement, releases vectors that are no longer needed."""
         over = self.over.get(id(s), ())
-        assigns = targets(s) if type(s) is ast.Assign else []
+        assigns = target_names(s) if type(s) is ast.Assign else []
         for name in assigns:
             self.literals.pop(name, None)
         value: Any = s.value if len(assigns) == 1 else None  # type: ignore[attr-defined]
@@ -154,7 +153,7 @@ class VectorTranslator(Translator):
     def fresh(
         self, code: str, count: int, taken: Sequence[StackSlot] | set[StackSlot] = ()
     ) -> FeatureVector:
-        """Returns a vector in unshared memory, for the variable that is being assigned."""
+        """Returns a vector in memory of its own, for the variable that is being assigned."""
         v = FeatureVector(code, count)
         v.slot = self.room(v, taken, self.homes_of(self.target))
         return v
@@ -185,11 +184,11 @@ class VectorTranslator(Translator):
 
     # ------------------------------------------------------------------- element-wise operations
 
-    def apply(self, name: str, values: list[Value]) -> Value:
+    def apply(self, name: str, values: list[Operand]) -> Operand:
         """Translates an element-wise operation with a name; deferred if on vectors."""
         if not any(type(x) is FeatureVector for _, x in values):
             return super().apply(name, values)
-        code, count, operands = self.together(values)
+        code, count, operands = self.vector_operands(values)
         held = HELD[code]
         row = self.row_of(name, held, self.f.lanes, self.contract)
         emit = row.emit
@@ -202,20 +201,20 @@ class VectorTranslator(Translator):
         result = code if row.result == held else row.result
         return self.put_off(one, (name, code), operands, [result], count)
 
-    def select(self, m: Value, x: Value, y: Value) -> Value:
+    def select(self, m: Operand, x: Operand, y: Operand) -> Operand:
         """`select(m, x, y)`."""
         if not any(type(v) is FeatureVector for _, v in (m, x, y)):
             return super().select(m, x, y)
         count = next(v.count for _, v in (m, x, y) if type(v) is FeatureVector)
-        _, _, (mask,) = self.together((m,), count)
-        code, _, operands = self.together((x, y), count)
+        _, _, (mask,) = self.vector_operands((m,), count)
+        code, _, operands = self.vector_operands((x, y), count)
 
         def one(f: Function, m: str, x: str, y: str) -> str:
             return f.select(HELD[code], m, x, y)
 
         return self.put_off(one, ("select", code), [mask, *operands], [code], count)
 
-    def conversion(self, to: str, value: Value) -> Value:
+    def conversion(self, to: str, value: Operand) -> Operand:
         """`T(x)`."""
         v = value[1]
         if type(v) is not FeatureVector:
@@ -229,13 +228,13 @@ class VectorTranslator(Translator):
 
         return self.put_off(one, (to, code), [v], [to], v.count)
 
-    def library_call(self, name: str, values: list[Value]) -> Any:
+    def library_call(self, name: str, values: list[Operand]) -> Any:
         """A function of the library."""
         if not any(type(x) is FeatureVector for _, x in values):
             return super().library_call(name, values)
-        code, count, operands = self.together(values)
+        code, count, operands = self.vector_operands(values)
         held = HELD[code]
-        _, kinds = declare(self.module, name, (held,) * len(values), self.f.lanes)
+        _, kinds = library_symbol(self.module, name, (held,) * len(values), self.f.lanes)
 
         def one(f: Function, *registers: str) -> Any:
             result = self.module.call(f, name, [(held, x) for x in registers], warm=True)
@@ -246,8 +245,8 @@ class VectorTranslator(Translator):
         codes = [code if k == held else k for k in kinds]
         return self.put_off(one, (name, code), operands, codes, count, is_call=True)
 
-    def together(
-        self, values: Sequence[Value], count: int = 0
+    def vector_operands(
+        self, values: Sequence[Operand], count: int = 0
     ) -> tuple[str, int, list[FeatureVector | Register]]:
         """Returns operands of one element type and number of features: scalars become registers
         shared by all features.
@@ -320,7 +319,7 @@ class VectorTranslator(Translator):
         self.recent.clear()
         return result
 
-    def multiply(self, product: Operation, code: str, count: int) -> Value:
+    def multiply(self, product: Operation, code: str, count: int) -> Operand:
         """Returns the result of a product, which is deferred."""
         if any(o.pointers for o in self.waiting.get(count, ())):
             self.flush()

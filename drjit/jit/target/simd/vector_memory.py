@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from .ir import BITS, SCALAR, Function, KernelError, Value
+from .ir import BITS, SCALAR, Function, KernelError, Operand
 
 if TYPE_CHECKING:
     from .feature_loop import Operation
@@ -68,7 +68,7 @@ def row_bytes(code: str, lanes: int) -> int:
     return BITS[row_code(code)] * lanes // 8
 
 
-def _vector(value: Value | None) -> FeatureVector | None:
+def _vector(value: Operand | None) -> FeatureVector | None:
     return value[1] if value is not None and type(value[1]) is FeatureVector else None  # type: ignore
 
 
@@ -89,7 +89,7 @@ class Variables(dict):
         """Returns the vector that a name stands for."""
         return _vector(self.get(name))
 
-    def __setitem__(self, name: str, value: Value) -> None:
+    def __setitem__(self, name: str, value: Operand) -> None:
         v = _vector(value)
         if v is not None:
             v.holders += 1
@@ -98,7 +98,7 @@ class Variables(dict):
         self.pop(name)
         super().__setitem__(name, value)
 
-    def pop(self, name: str, default: None = None) -> Value | None:
+    def pop(self, name: str, default: None = None) -> Operand | None:
         """Removes a variable."""
         value = super().pop(name, default)
         v = _vector(value)

@@ -1,4 +1,4 @@
-"""The statements of vectors: making them of scalars, their features, also at an index that varies
+"""Statements on vectors: making them of scalars, their features, also at an index that varies
 between lanes, and vectors in buffers, which are stored in blocks of lanes with one row per feature.
 """
 
@@ -11,7 +11,7 @@ from . import feature_loop
 from .arguments import statement
 from .conversion import from_memory, to_memory
 from .feature_loop import from_held, load_row, row_address, spelled, store_row, to_held
-from .ir import BITS, BYTES, SCALAR, Function, Value
+from .ir import BITS, BYTES, SCALAR, Function, Operand
 from .loops import address, first_row, load_splat, loop
 from .memory import gather_masked, lane_addresses, scatter_masked
 from .translate import ACTIVE
@@ -23,7 +23,7 @@ _REPEATED = 8
 
 
 @statement("type *node")
-def vector(t: VectorTranslator, code: str, *features: ast.expr) -> Value:
+def vector(t: VectorTranslator, code: str, *features: ast.expr) -> Operand:
     """`vector(T, x0, x1, ...)`."""
     f = t.f
     words = [t.literals.get(e.id) if type(e) is ast.Name else None for e in features]
@@ -73,21 +73,21 @@ def _uniform(t: VectorTranslator, code: str, words: list[int]) -> FeatureVector:
 
 
 @statement("type integer operand")
-def splat(t: VectorTranslator, code: str, count: int, x: str) -> Value:
+def splat(t: VectorTranslator, code: str, count: int, x: str) -> Operand:
     """`splat(T, n, x)`."""
-    _, _, (register,) = t.together([(code, x)], count)
+    _, _, (register,) = t.vector_operands([(code, x)], count)
     return t.put_off(lambda f, x: x, "copy", [register], [code], count)
 
 
 @statement("vector integer")
-def feature(t: VectorTranslator, v: FeatureVector, k: int) -> Value:
+def feature(t: VectorTranslator, v: FeatureVector, k: int) -> Operand:
     """`feature(v, k)`."""
     x = load_row(t.f, v.code, row_address(t.f, v.code, t.place(v), k))
     return v.code, from_held(t.f, v.code, x)
 
 
 @statement("vector")
-def total(t: VectorTranslator, v: FeatureVector) -> Value:
+def total(t: VectorTranslator, v: FeatureVector) -> Operand:
     """`total(v)`."""
     return v.code, from_held(t.f, v.code, t.flush(total=v))
 
@@ -96,7 +96,7 @@ def total(t: VectorTranslator, v: FeatureVector) -> Value:
 
 
 @statement("type integer pointer lane_range")
-def load_vector(t: VectorTranslator, code: str, count: int, base: str) -> Value:
+def load_vector(t: VectorTranslator, code: str, count: int, base: str) -> Operand:
     """`load_vector(T, n, p[k], i)`."""
     f, start = t.f, first_row(t.f, code, count, base)
     how = f"align {min(64, f.lanes * BYTES[code])}"
@@ -106,14 +106,14 @@ def load_vector(t: VectorTranslator, code: str, count: int, base: str) -> Value:
 
 
 @statement("type integer pointer")
-def broadcast_vector(t: VectorTranslator, code: str, count: int, base: str) -> Value:
+def broadcast_vector(t: VectorTranslator, code: str, count: int, base: str) -> Operand:
     """`broadcast_vector(T, n, p[k])`."""
     return _read(t, code, count, base, lambda place: load_splat(t.f, code, t.f.lanes, place))
 
 
 def _read(
     t: VectorTranslator, code: str, count: int, start: str, read: Callable[[str], str]
-) -> Value:
+) -> Operand:
     """Returns the vector whose rows are in memory."""
     f, result = t.f, t.fresh(code, count)
     place = result.slot.name  # type: ignore[union-attr]
@@ -155,7 +155,7 @@ def _is(f: Function, index: str, k: int) -> str:
     return f.op(f"icmp eq {f.vector['u32']} {index}, {f.constant('u32', k)}")
 
 
-def _position(f: Function, index: str) -> Value:
+def _position(f: Function, index: str) -> Operand:
     """Returns the position of each lane's feature, in elements."""
     kind = f.vector["u32"]
     first = f.op(f"mul {kind} {index}, {f.constant('u32', f.lanes)}")
@@ -163,7 +163,7 @@ def _position(f: Function, index: str) -> Value:
 
 
 @statement("vector node mask")
-def take(t: VectorTranslator, v: FeatureVector, x: ast.expr, mask: str) -> Value:
+def take(t: VectorTranslator, v: FeatureVector, x: ast.expr, mask: str) -> Operand:
     """`take(v, x, m)`."""
     f, (_, index), held = t.f, t.typed(x, "u32"), HELD[v.code]
     place = t.place(v)
@@ -182,7 +182,7 @@ def take(t: VectorTranslator, v: FeatureVector, x: ast.expr, mask: str) -> Value
 
 
 @statement("node node node mask")
-def put(t: VectorTranslator, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -> Value:
+def put(t: VectorTranslator, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -> Operand:
     """`put(v, x, y, m)`: in place if nothing needs the previous vector."""
     f, v = t.f, t.vector(e)
     value = to_held(f, v.code, t.typed(y, v.code)[1])
@@ -202,7 +202,9 @@ def put(t: VectorTranslator, e: ast.expr, x: ast.expr, y: ast.expr, mask: str) -
     return spelled(result)
 
 
-def _scatter(f: Function, v: FeatureVector, place: str, row: str, index: Value, mask: str) -> None:
+def _scatter(
+    f: Function, v: FeatureVector, place: str, row: str, index: Operand, mask: str
+) -> None:
     """Stores the feature at a position. Without an instruction for that, lanes that are not in the
     mask store theirs too, to the row that follows the vector."""
     code = row_code(v.code)

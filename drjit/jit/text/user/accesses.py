@@ -1,5 +1,5 @@
-"""Calls of a kernel text that a user wrote: their arguments one by one, which tell what words are
-for, and the bounds checks that accesses to memory need.
+"""Calls in a user's kernel text: their arguments one by one, which tell what words are for, and the
+bounds checks that accesses to memory need.
 """
 
 import ast
@@ -25,10 +25,10 @@ class CallText:
         self.nodes = [*e.args]
         self.texts: list[str] = []
         self.arguments: list[Any] = []  # what the types of results depend on
-        self.dtype: DType = dt.f32  # that the first argument names
+        self.dtype: DType = dt.f32  # named by the first argument
         self.vector: Any = None  # the type of the first vector
         self.reduction, self.mode = "", "direct"
-        self.word = 0  # whose memory is accessed
+        self.word = 0  # the word whose memory is accessed
         self.indices: list[Expression] = []
         self.mask: Any = None
         self.mask_at = 0
@@ -68,7 +68,7 @@ class CallText:
             )
         getattr(self, f"check_{s.name}", lambda: None)()
         if self.indices and s.name != "in_bounds":
-            self.bound()
+            self.bound_indices()
         types = result_types(s.name, self.arguments)
         data = self.data()
         result = types[0] if types else self.dtype
@@ -95,7 +95,7 @@ class CallText:
         return None
 
     def is_signed(self) -> bool:
-        """Whether the result is a signed integer as an unsigned one."""
+        """Whether the result is a signed integer reinterpreted as unsigned."""
         return self.statement.name == "bitcast" and self.values[0].types[0].is_signed
 
     # ---- Arguments
@@ -124,7 +124,7 @@ class CallText:
         raise self.error(f"{ast.unparse(e)} is not a word of the parameter block, p[k]", e)
 
     def claim(self, e: ast.expr, kind: str, dtype: DType) -> Any:
-        """Reads the word of an argument; returns what is known of it."""
+        """Reads an argument that is a word, and returns that."""
         k = self.parameter(e)
         word = self.reader.reading.claim(self.e, k, kind, dtype, self.reader.where)
         self.texts.append(f"p[{k}]")
@@ -178,7 +178,7 @@ class CallText:
         self.word = k
 
     def read_target(self, e: ast.expr) -> None:
-        self.write(self.claim(e, "target", self.dtype))
+        self.note_update(self.claim(e, "target", self.dtype))
 
     def read_expanded(self, e: ast.expr) -> None:
         """`p[k], p[a], p[n]`."""
@@ -199,12 +199,12 @@ class CallText:
             else:
                 self.texts.append(f"p[{j}]")
         self.word = k
-        self.write(word)
+        self.note_update(word)
 
-    def write(self, word: Any) -> None:
+    def note_update(self, word: Any) -> None:
         """Notes how an array is written to."""
-        kept = word.mode and "expand" in (word.mode, self.mode)
-        if kept and (word.mode, word.reduce) != (self.mode, self.reduction):
+        has_copies = word.mode and "expand" in (word.mode, self.mode)
+        if has_copies and (word.mode, word.reduce) != (self.mode, self.reduction):
             raise self.error(
                 f"{word.name} has private copies for {(word.reduce or self.reduction)!r}, in "
                 f"{word.where}: all its updates have to be of that kind"
@@ -346,7 +346,7 @@ class CallText:
         bias.ranges.append(Range(self.offset, count, self.reader.where))
         self.word, self.offset = product, offset
 
-    # ---- What calls have to obey beyond the kinds of their arguments, by name
+    # ---- What calls must satisfy beyond the kinds of their arguments, by name
 
     def check_in_bounds(self) -> None:
         """The mask implies that the index is within bounds."""
@@ -391,12 +391,12 @@ class CallText:
     def check_matvec(self) -> None:
         reader, t = self.reader, self.dtype
         rows, columns, stride = self.integers
-        taken = dt.vector(t, rows if self.flag else columns)
+        factor = dt.vector(t, rows if self.flag else columns)
         if not t.is_float:
             raise self.error(f"there are no products of {t.code}")
-        if self.vector is not taken:
-            found = self.vector.code if self.vector is not None else "no vector"
-            raise self.error(f"the factor is {found}, not {taken.code}")
+        if self.vector is not factor:
+            code = self.vector.code if self.vector is not None else "no vector"
+            raise self.error(f"the factor is {code}, not {factor.code}")
         if stride < columns:
             raise self.error("the stride is smaller than a row")
         last = (rows - 1) * stride + columns
@@ -410,14 +410,15 @@ class CallText:
                 f"the factors are {y.code} and {x.code}, not vectors of {self.dtype.code} with "
                 f"{rows} and {columns} features"
             )
-        self.sums((rows - 1) * stride + columns)
+        self.add_sum_range((rows - 1) * stride + columns)
 
     def check_accumulate(self) -> None:
         if self.vector.element is not self.dtype:
             raise self.error(f"the vector is {self.vector.code}, not of {self.dtype.code}")
-        self.sums(self.vector.count)
+        self.add_sum_range(self.vector.count)
 
-    def sums(self, count: int) -> None:
+    def add_sum_range(self, count: int) -> None:
+        """Notes the entries that a sum over lanes accesses."""
         if not self.dtype.is_float:
             raise self.error(f"there are no such sums of {self.dtype.code}")
         where = self.reader.where
@@ -468,7 +469,7 @@ class CallText:
         source = self.reader.source
         return (source.code, None, source.above + self.reader.statement.lineno)
 
-    def bound(self) -> None:
+    def bound_indices(self) -> None:
         """Makes sure that the indices are within bounds where the mask holds: by a check in the
         text, or by a new one."""
         count = 1
@@ -480,12 +481,12 @@ class CallText:
                 raise self.error("a record has 2 to 16 entries")
         for index in self.indices:
             if not self.is_checked(index, count):
-                self.insert(index, count)
+                self.insert_check(index, count)
         self.texts[self.mask_at] = self.mask.text
 
     def is_checked(self, index: Expression, count: int) -> bool:
-        """Whether the mask implies that an index is within bounds. The check of the text is then
-        one of this access, too."""
+        """Whether the mask implies that an index is within bounds: then the check in the text is
+        also one of this access."""
         variable = self.reader.scope.get(index.text)
         if variable is None:
             return False
@@ -506,8 +507,8 @@ class CallText:
                 return True
         return False
 
-    def insert(self, index: Expression, count: int) -> None:
-        """Writes a check of an index in front of the access."""
+    def insert_check(self, index: Expression, count: int) -> None:
+        """Writes a check of an index before the access."""
         reader, reading = self.reader, self.reader.reading
         what = f"dr.kernel: {self.statement.name}()"
         check = Check(index.types[0], what, self.location(), index.signed)
@@ -522,4 +523,4 @@ class CallText:
         if variable is not None:
             implies |= {BoundedIndex(index.text, variable.version, check)}
         reader.instrs.append(Instr(op.in_bounds, dt.mask, (), None, 0, "", reader.rounds))
-        self.mask = reader.operand_of(Expression(text, (dt.mask,), implies=implies))
+        self.mask = reader.assigned_operand(Expression(text, (dt.mask,), implies=implies))

@@ -57,7 +57,7 @@ class ExpressionReader:
         self.gone.pop(name, None)
 
     def whole(self, value: Expression) -> Expression:
-        """Returns an operand that a variable can stand for."""
+        """Returns an operand that can be assigned to a variable."""
         if value.number is not None and not value.types:
             raise self.error(f"{value.text} has no type: write f32({value.text}), for example")
         if value.text in ("True", "False"):
@@ -65,7 +65,7 @@ class ExpressionReader:
         return value
 
     def restrict(self, name: str) -> None:
-        """Restricts a mask to lanes of the launch, unless it is."""
+        """Restricts a mask to lanes of the launch, unless it is known to be."""
         mask = self.scope[name]
         if ACTIVE not in mask.implies:
             self.emit(f"{name} = {name} & {self.active().text}")
@@ -79,38 +79,40 @@ class ExpressionReader:
         if mask.text == "True":
             return lanes
         if mask.number is not None:
-            return self.operand_of(self.whole(mask)._replace(implies=frozenset((ACTIVE,))))
+            return self.assigned_operand(self.whole(mask)._replace(implies=frozenset((ACTIVE,))))
         text = f"{mask.text} & {lanes.text}"
-        return self.operand_of(Expression(text, (dt.mask,), implies=mask.implies | {ACTIVE}))
+        return self.assigned_operand(Expression(text, (dt.mask,), implies=mask.implies | {ACTIVE}))
 
     def active(self) -> Expression:
         """Returns the mask of all lanes of the launch."""
-        return self.operand_of(Expression("active(i)", (dt.mask,), implies=frozenset((ACTIVE,))))
+        return self.assigned_operand(
+            Expression("active(i)", (dt.mask,), implies=frozenset((ACTIVE,)))
+        )
 
     # ---- Expressions
 
     def operand(self, e: ast.expr, named: bool = False) -> Expression:
-        """Returns a value as a name or number, or only as a name; what is nested becomes a
-        statement of its own."""
+        """Returns a value as a name or a number, or always as a name if it is to be `named`; nested
+        expressions become statements of their own."""
         value = self.value(e)
         if value.simple and not (named and value.number is not None):
             return value
         value = self.whole(value)
         if len(value.types) != 1:
             raise self.error(f"one value expected, not {len(value.types)}", e)
-        return self.operand_of(value)
+        return self.assigned_operand(value)
 
     def typed(self, value: Expression, dtype: DType, e: ast.expr | None = None) -> Expression:
-        """Returns a value that has a type; a number takes it."""
+        """Returns a value of a type, which a number takes."""
         if not value.types and value.number is not None:
             return self.spelled(value, dtype, e)
         if value.types != (dtype,):
-            found = ", ".join([t.code for t in value.types]) or "nothing"
-            raise self.error(f"{value.text} is {found}, not {dtype.code}", e)
+            codes = ", ".join([t.code for t in value.types]) or "nothing"
+            raise self.error(f"{value.text} is {codes}, not {dtype.code}", e)
         return value
 
     def spelled(self, value: Expression, dtype: DType, e: ast.expr | None = None) -> Expression:
-        """Returns a number that takes an element type."""
+        """Returns a number spelled as one of an element type."""
         x, t = value.number, dtype.element
         fits = not t.is_mask and (t.is_float or (x == int(x) and t.low <= x <= t.high))
         if not fits:
@@ -206,7 +208,7 @@ class ExpressionReader:
         else:
             given = [v if v.types else self.spelled(v, t, e) for v in given]
         if o.kind == "prefix" and given[0].number is not None:  # Python would invert a number
-            given = [self.operand_of(self.whole(given[0]))]
+            given = [self.assigned_operand(self.whole(given[0]))]
         texts = [v.text for v in ([first, *given] if o is op.select else given)]
         t = language.result_type(o, t)
         self.instrs.append(instruction(o, t, self.rounds))
@@ -220,8 +222,8 @@ class ExpressionReader:
         text = f" {o.text} ".join(texts) if o.kind == "infix" else f"{o.text}{texts[0]}"
         return Expression(text, (t,), implies=implies)
 
-    def operand_of(self, value: Expression) -> Expression:
-        """Returns a value that is not an operand as a variable."""
+    def assigned_operand(self, value: Expression) -> Expression:
+        """Assigns a value to a new variable, and returns that as an operand."""
         name = self.reading.fresh()
         self.emit(f"{name} = {value.text}")
         self.set(name, value, value.types[0])
@@ -299,22 +301,23 @@ class ExpressionReader:
             )
         pairs = zip(own, types.values(), strict=True)
         values = [self.typed(self.operand(a), t, a) for a, t in pairs]
-        function.read_at(self, values, e)
+        function.read_for(self, values, e)
         for k, name in enumerate(types):
             if name in function.restricted_masks:
                 values[k] = self.restricted(values[k])
         given = ["i", "p"]
         if numbers:
-            given += self.numbers_of(function, numbers[0], numbers[1], e)
+            given += self.check_numbers(function, numbers[0], numbers[1], e)
         for i in function.own_instrs:
             self.instrs.append(i._replace(rounds=i.rounds * self.rounds))
         text = f"{function.title}({', '.join([*given, *[v.text for v in values]])})"
         return Expression(text, function.results, each=function.implied)
 
-    def numbers_of(
+    def check_numbers(
         self, function: "FunctionReader", site: ast.expr, word: ast.expr, e: ast.expr
     ) -> list[str]:
-        """Returns the first check and word of a call in a kernel; its checks get these words."""
+        """Returns the first check and the first word of a call in a kernel, and gives the
+        function's checks the words from there on."""
         k = self.integer(word, e)
         self.integer(site, e)
         for j, check in function.checks_from(0):

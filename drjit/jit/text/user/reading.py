@@ -1,6 +1,5 @@
-"""What is known of a kernel text that a user wrote, while it is read: where it is from, its words,
-checks and lines so far, and the values of its expressions.
-"""
+"""What is known about a user's kernel text while it is read: where it is from, its words, checks
+and lines so far, and the values of its expressions."""
 
 import ast
 import math
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """Where a text is from: the name of its kernel, its file, the line before its first one, its
-    lines and their indentation, and what stands for the code in messages about launches.
-    `constant` finds numbers that the text refers to by name, or raises KeyError."""
+    """Where a text is from: the name of its kernel, its file, the number of the line before it, its
+    lines and their indentation, and the code that messages about launches name. `constant` looks
+    up a number that the text refers to by name, or raises KeyError."""
 
     title: str
     file: str
@@ -52,14 +51,15 @@ class BoundedIndex(NamedTuple):
 
 
 ACTIVE: Any = BoundedIndex("", 0, None)  # type: ignore[arg-type]
-"""What a mask implies that has no lanes beyond the end of the launch. These contain anything, so
-accesses to memory, loops and calls need such a mask."""
+"""What a mask implies that has no lanes beyond the end of the launch. The values of those lanes are
+arbitrary, so accesses to memory, loops and calls need such a mask."""
 
 
 class Expression(NamedTuple):
-    """An expression in the new text, or a variable: its types, none if it is a number; whether it
-    can be an operand; whether it is a signed integer as an unsigned one; what a mask implies; and
-    the function that reports it if it is the number of an exception."""
+    """An expression in the new text, or a variable: its text; its types, none for a number without
+    one; whether it is `simple` enough to be an operand; its `number`; whether it is a signed
+    integer reinterpreted as unsigned; what a mask `implies`; and, for the number of an exception,
+    the function that raised it."""
 
     text: str
     types: tuple[DType, ...] = ()
@@ -74,8 +74,8 @@ class Expression(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of the new text: its depth, its text, in which words have the numbers of the given
-    one, and the line that it is from."""
+    """A line of the new text: its depth, its text, with words numbered as in the user's text, and
+    the number of the user's line that it is from."""
 
     depth: int
     text: str
@@ -83,12 +83,12 @@ class Line(NamedTuple):
 
 
 class Reading:
-    """What a text consists of: its lines, words, checks in words of their own, and instructions of
-    which only the cost matters."""
+    """What has been read of a text: its lines, its words, its checks, each in a word of its own,
+    and instructions of which only the cost matters."""
 
     def __init__(self, source: Source, parameters: Sequence[str] | None) -> None:
         self.source = source
-        # In a text that gives words names: these.
+        # The words by name, if the text gives them names.
         self.named = {name: k for k, name in enumerate(parameters or (), 1)}
         self.words: dict[int, TextWord] = {}
         self.checks: dict[int, Check] = {}
@@ -102,7 +102,7 @@ class Reading:
         self.count = 0
 
     def fresh(self) -> str:
-        """Returns a name that the text does not have."""
+        """Returns a name that does not occur in the text."""
         while True:
             name = f"t{self.count}"
             self.count += 1
@@ -119,7 +119,7 @@ class Reading:
         """Returns word `k`, which a statement uses.
 
         Raises:
-            SyntaxError: another one uses it as something else.
+            SyntaxError: another statement uses it as something else.
         """
         if k == 0:
             raise self.source.error("p[0] is the error record: parameters begin at p[1]", node)
@@ -151,7 +151,7 @@ class Reading:
 
 
 def spelling(x: float) -> str:
-    """Returns a number as a text has it."""
+    """Returns a number as kernel text spells it."""
     return repr(x).replace("inf", "1e999") if isinstance(x, float) and math.isinf(x) else repr(x)
 
 

@@ -114,7 +114,7 @@ class StatementReader(ExpressionReader):
             self.body(s.body)
 
     def loop(self, s: ast.While) -> None:
-        """`while any_lane(m):`, with what lets Ctrl-C end it."""
+        """`while any_lane(m):`, with the statement that lets Ctrl-C end it."""
         if s.orelse:
             raise self.error("else is not part of the language")
         call, mask = self.test(s.test, "while")
@@ -124,7 +124,7 @@ class StatementReader(ExpressionReader):
         test = self.typed(self.operand(mask, named=True), dt.mask).text
         self.restrict(test)
         inside = [name for name in names if name in self.scope]
-        for name in inside:  # later iterations know nothing else of what is before the loop
+        for name in inside:  # of what is known before the loop, later iterations know only this
             self.version += 1
             v = self.scope[name]
             self.scope[name] = v._replace(
@@ -155,7 +155,8 @@ class StatementReader(ExpressionReader):
 
     @contextmanager
     def block(self, s: ast.If | ast.While, rounds: int) -> Iterator[None]:
-        """Reads a body: variables that it assigns keep their types, or end with it."""
+        """Reads a body: a variable that it assigns must keep its type, or exists only in the
+        body."""
         around = dict(self.scope)
         self.depth += 1
         self.rounds *= rounds
@@ -182,7 +183,7 @@ class StatementReader(ExpressionReader):
 
 
 class FunctionReader(StatementReader):
-    """Reads a function of the text, when it is called for the first time."""
+    """Reads a function of the text when it is first called."""
 
     is_kernel = False
 
@@ -200,8 +201,8 @@ class FunctionReader(StatementReader):
         self.signature()
 
     def signature(self) -> None:
-        """Reads the parameters: those of a kernel, two numbers if it has checks of its own, and
-        typed ones."""
+        """Reads the parameters: those of a kernel, two numbers if the function has checks of its
+        own, and typed ones."""
         d = self.statement = self.definition
         if self.title in language.NAMES or self.title in language.REFUSED:
             raise self.error(f"the name {self.title} has a meaning already")
@@ -227,8 +228,8 @@ class FunctionReader(StatementReader):
             raise self.error("functions with checks have two numbers: s: int, n: int")
         self.head = f"def {self.title}({', '.join(texts)}):"
 
-    def read_at(self, caller: ExpressionReader, values: Sequence[Expression], e: ast.expr) -> None:
-        """Reads the body if that has not happened yet; `values` are the arguments."""
+    def read_for(self, caller: ExpressionReader, values: Sequence[Expression], e: ast.expr) -> None:
+        """Reads the body, unless it has been read; `values` are the arguments of the call."""
         if self.state == "open":
             raise caller.error(f"{self.title} calls itself", e)
         if self.state == "new":
@@ -241,7 +242,7 @@ class FunctionReader(StatementReader):
             self.body(self.definition.body)
             self.state = "read"
 
-    def numbers_of(
+    def check_numbers(
         self, function: "FunctionReader", site: ast.expr, word: ast.expr, e: ast.expr
     ) -> list[str]:
         j = self.distance(word, 1, e)
@@ -256,7 +257,8 @@ class FunctionReader(StatementReader):
         raise self.error(f"{ast.unparse(word)} does not count from a number of the function", e)
 
     def checks_from(self, first: int) -> Iterator[tuple[int, Check]]:
-        """Returns the checks of a call, with their distances from a word."""
+        """Yields the words of the checks of a call, which begin at the word `first`, and the
+        checks."""
         for j, check in self.checks:
             yield first + j, check
         for j, function in self.inner:

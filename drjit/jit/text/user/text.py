@@ -1,5 +1,5 @@
-"""From a kernel text that a user wrote to what launches of it need: the text in the form that all
-targets know, with words in the order of launches, and a program that describes its parameters.
+"""From a kernel text that a user wrote to what launches need: the text in the form that all targets
+understand, with words in the order of launches, and a program that describes its parameters.
 """
 
 import ast
@@ -19,8 +19,8 @@ _WORD = re.compile(r"p\[(\d+)\]|<(site|word):(\d+)>")
 
 
 class UserText(NamedTuple):
-    """A kernel text of the user's: the text for all targets, the same with a comment on statements
-    that names the line they are from, the program, where words are, and the words that are
+    """A user's kernel text: the `text` for all targets, the same with comments that name the lines
+    from which statements come, the program, the layout of the words, the words, and those that are
     arguments, in order."""
 
     text: str
@@ -69,25 +69,25 @@ def read(source: Source) -> UserText:
         raise source.error(
             "the kernel computes nothing: it neither stores nor scatters", definition
         )
-    _complete(reading)
-    return _finished(reading, kernel, definition)
+    _complete_checks(reading)
+    return _assembled(reading, kernel, definition)
 
 
 def _definitions(
     source: Source, statements: Sequence[ast.stmt]
 ) -> tuple[ast.FunctionDef, list[ast.FunctionDef]]:
-    """Returns the kernel of a text, and its functions, which may be within the kernel."""
-    found: list[ast.FunctionDef] = []
+    """Returns the kernel of a text, and its functions, some of which may be inside the kernel."""
+    definitions: list[ast.FunctionDef] = []
     for s in statements:
         if isinstance(s, ast.FunctionDef):
-            found.append(s)
+            definitions.append(s)
         elif not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)):
             raise source.error("a kernel text consists of functions", s)
-    if not found:
+    if not definitions:
         raise SyntaxError(
             "a kernel text begins with a function kernel(i, p)", (source.file, 1, 1, "")
         )
-    kernel, *others = found
+    kernel, *others = definitions
     return kernel, [s for s in kernel.body if isinstance(s, ast.FunctionDef)] + others
 
 
@@ -111,8 +111,8 @@ def _parameters(source: Source, d: ast.FunctionDef) -> list[str] | None:
     return names[1:]
 
 
-def _complete(reading: Reading) -> None:
-    """Finds out the sizes of checks: those that nothing determines are arguments."""
+def _complete_checks(reading: Reading) -> None:
+    """Determines the sizes of checks: where nothing says what they are, they become arguments."""
     words, checks = reading.words, reading.checks
     for check in checks.values():
         if not check.is_known and check.word is not None:
@@ -129,10 +129,11 @@ def _complete(reading: Reading) -> None:
             words.setdefault(k, TextWord("count", check.dtype, where, f"p{k}"))
 
 
-def _finished(reading: Reading, kernel: StatementReader, definition: ast.FunctionDef) -> UserText:
+def _assembled(reading: Reading, kernel: StatementReader, definition: ast.FunctionDef) -> UserText:
+    """Returns the text with words in their final places, and what belongs to it."""
     words = reading.words
     try:
-        found = layout(words, reading.checks, reading.relative)
+        placed = layout(words, reading.checks, reading.relative)
     except ValueError as error:
         (k,) = error.args
         raise reading.source.error(
@@ -140,13 +141,13 @@ def _finished(reading: Reading, kernel: StatementReader, definition: ast.Functio
             "follow each other",
             definition,
         ) from None
-    first = 1 + len(found.inputs) + len(found.literals)
+    first = 1 + len(placed.inputs) + len(placed.literals)
 
     def final(match: re.Match) -> str:
         if match[1] is not None:
             k = int(match[1])
-            return f"p[{found.new[k] if k else 0}]"
-        number = found.new.get(int(match[3]), first)
+            return f"p[{placed.new[k] if k else 0}]"
+        number = placed.new.get(int(match[3]), first)
         return str(number - first if match[2] == "site" else number)
 
     lines = [Line(0, "def kernel(i, p):", 0), *kernel.lines]
@@ -154,30 +155,30 @@ def _finished(reading: Reading, kernel: StatementReader, definition: ast.Functio
         lines += [Line(0, f.head, 0), *f.lines]
     plain, commented = [], []
     for depth, text, number in lines:
-        made = "    " * depth + _WORD.sub(final, text)
-        plain.append(made)
-        given = reading.source.statement(number) if number else ""
-        if number and given != text and made.strip() != given:
+        line = "    " * depth + _WORD.sub(final, text)
+        plain.append(line)
+        original = reading.source.statement(number) if number else ""
+        if number and original != text and line.strip() != original:
             where = f"{reading.source.code.co_filename.rpartition('/')[2]}:"
-            made = f"{made}  # {where}{reading.source.above + number} {given}"
-        commented.append(made)
+            line = f"{line}  # {where}{reading.source.above + number} {original}"
+        commented.append(line)
     program = Program(
         tuple(reading.instrs),
         (
             *[
                 Output("reduce" if words[k].kind == "reduced" else "store", words[k].dtype, 0,
-                       found.new[k] - len(words[k].before))
-                for k in found.outputs
+                       placed.new[k] - len(words[k].before))
+                for k in placed.outputs
             ],
-            *[Output("effect", words[k].dtype, 0, found.words) for k in found.targets],
+            *[Output("effect", words[k].dtype, 0, placed.words) for k in placed.targets],
         ),
-        tuple([words[k].dtype for k in found.inputs]),
-        tuple([words[k].dtype for k in found.literals]),
-        len(found.checks),
-        tuple([(words[k].dtype, words[k].mode) for k in found.targets]),
-        found.words,
+        tuple([words[k].dtype for k in placed.inputs]),
+        tuple([words[k].dtype for k in placed.literals]),
+        len(placed.checks),
+        tuple([(words[k].dtype, words[k].mode) for k in placed.targets]),
+        placed.words,
     )  # fmt: skip
     arguments = tuple([k for k in sorted(words) if words[k].kind in ARGUMENTS])
     return UserText(
-        "\n".join(plain) + "\n", "\n".join(commented) + "\n", program, found, words, arguments
+        "\n".join(plain) + "\n", "\n".join(commented) + "\n", program, placed, words, arguments
     )

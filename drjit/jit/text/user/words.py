@@ -1,5 +1,5 @@
-"""The words of the parameter block that a text of the user's refers to, and what its statements
-make of them: arrays that it reads, numbers, sizes, arrays that it writes to, and results.
+"""The words of the parameter block that a user's text refers to, and what its statements use them
+for: arrays to read, numbers, sizes, arrays to write to, and results.
 """
 
 from collections.abc import Iterable
@@ -25,8 +25,8 @@ ARGUMENTS = ("array", "number", "count", "target")
 
 
 class Range(NamedTuple):
-    """Entries that a product or a sum of vectors accesses: `count` of them from the one on that the
-    number in the word `offset` says."""
+    """The entries that a product or a sum of vectors accesses, in the statement `where`: `count` of
+    them, of which the number in the word `offset` is the first."""
 
     offset: int
     count: int
@@ -34,11 +34,11 @@ class Range(NamedTuple):
 
 
 class TextWord:
-    """A word: its kind, its element type, the statement that gave it these, and its name.
+    """A word: its kind, its element type, the statement from which these are known, and its name.
 
-    An array has one entry for each lane (`lanes`), one for all (`single`), or any number;
-    `anywhere`: lanes may read any of them. A target has the reduction and mode of its effect.
-    `ranges` must be within the array.
+    An array has one entry for each lane (`lanes`), one for all (`single`), or any number, and lanes
+    may read `anywhere` in it. A target has the reduction and mode of its effect. `ranges` must be
+    within the array.
     """
 
     def __init__(self, kind: str, dtype: DType, where: str, name: str = "") -> None:
@@ -46,7 +46,7 @@ class TextWord:
         self.lanes = self.single = self.anywhere = False
         self.reduce, self.mode = "", ""
         self.ranges: list[Range] = []
-        # Words of the launcher's that precede and follow it.
+        # The launcher's words that precede and follow it.
         self.before: tuple[int, ...] = ()
         self.after: tuple[int, ...] = ()
 
@@ -62,9 +62,9 @@ class TextWord:
 
 
 class Check:
-    """A bounds check: the element type of the index, what it is about, where it is, and whether the
-    index was signed before; and what is the size: that of the smallest of some arrays, in records
-    of several entries, a constant, or the number that the argument for a word of the text gives."""
+    """A bounds check: the element type of the index, what messages say of the access, where it is,
+    and whether the index was signed before. The size is that of the smallest of some `arrays`,
+    given with the entries of a record, a `constant`, or the argument for a `word` of the text."""
 
     def __init__(self, dtype: DType, what: Any, location: tuple, signed: bool) -> None:
         self.dtype, self.what, self.location, self.signed = dtype, what, location, signed
@@ -78,12 +78,12 @@ class Check:
         return bool(self.arrays) or self.constant is not None
 
     def adopt(self, other: "Check") -> None:
-        """Takes the size of another check."""
+        """Takes over the size of another check."""
         self.arrays, self.constant = other.arrays, other.constant
 
     def data(self, sizes: dict[int, int], argument: int) -> tuple:
-        """Returns the data of the check for arrays of some sizes, or for the size that is an
-        argument; see `ErrorRecord.check`."""
+        """Returns the data of the check, given the sizes of arrays and the argument that may be its
+        size; see `ErrorRecord.check`."""
         size, packet = argument if self.constant is None else self.constant, 1
         if self.arrays:
             size, packet = min(
@@ -93,10 +93,10 @@ class Check:
 
 
 class WordLayout(NamedTuple):
-    """The words of a text in the order that launches need: words of inputs, literals, targets, and
-    outputs of the user's numbering, and the bounds checks (None where nothing uses a word), each
-    with the word whose argument may be its size. `new` maps words of the text to their final
-    numbers, `words` is their total."""
+    """The words of a text in the order that launches need: inputs, literals, targets and outputs,
+    as the user numbers them, and the bounds checks (None for a word that nothing uses), each with
+    the word whose argument may be its size. `new` maps words of the text to their final numbers,
+    `words` is their total."""
 
     inputs: tuple[int, ...]
     literals: tuple[int, ...]
@@ -110,11 +110,11 @@ class WordLayout(NamedTuple):
 def layout(
     words: dict[int, TextWord], checks: dict[int, Check], relative: Iterable[int]
 ) -> WordLayout:
-    """Arranges words. Checks that functions of the text find by their distance from the first one,
-    which are those in words `relative`, keep it.
+    """Arranges words. The checks in the words `relative` keep their distances, by which functions
+    of the text find them.
 
     Raises:
-        ValueError: other words are in between; the argument is such a word.
+        ValueError: other words are among these; the argument of the error is such a word.
     """
     of_kind: dict[str, list[int]] = {kind: [] for kind in KINDS}
     for k in sorted(words):
@@ -136,10 +136,10 @@ def layout(
         for j, one in enumerate((*word.before, k, *word.after)):
             numbers[one] = at + j
         at += 1 + len(word.before) + len(word.after)
-    found = []
+    sizes = []
     for k in ordered:
         check = checks.get(k)
-        found.append((check, k if check is None or check.word is None else check.word))
+        sizes.append((check, k if check is None or check.word is None else check.word))
     return WordLayout(
-        tuple(inputs), tuple(literals), tuple(found), tuple(targets), tuple(outputs), numbers, at
+        tuple(inputs), tuple(literals), tuple(sizes), tuple(targets), tuple(outputs), numbers, at
     )

@@ -1,8 +1,8 @@
-"""What tiles learn of those before them, in a single pass over memory: each tells its
-total as soon as it has it, and then the total of all up to it, once it has found that by looking
-back. D. Merrill, M. Garland, "Single-pass parallel prefix scan with decoupled look-back" (2016).
+"""What tiles learn about those before them, in a single pass over memory: each tells its total as
+soon as it has it, and later the total of all tiles up to it, which it finds by looking back. D.
+Merrill, M. Garland, "Single-pass parallel prefix scan with decoupled look-back" (2016).
 
-Values of up to 32 bits are told in one word with what they are, so no fence is needed. Blocks take
+A value of up to 32 bits and what it is are told in one word, so no fence is needed. Blocks take
 tiles in the order in which they start: those before a tile are always under way.
 """
 
