@@ -31,7 +31,7 @@ def test_the_work_behind_a_call_does_not_grow_with_the_length_of_the_function(
 ) -> None:
     """Python runs at every call; nodes, statements and functions are those of one."""
     calls, written, numbered = [], [], []
-    function, number = source._SourceWriter.function, structure.number
+    function, number = source._SourceWriter.function, structure.assign_numbers
 
     def counted(self, case):
         written.append(case)
@@ -42,7 +42,7 @@ def test_the_work_behind_a_call_does_not_grow_with_the_length_of_the_function(
         return number(nodes, *more)
 
     monkeypatch.setattr(source._SourceWriter, "function", counted)
-    monkeypatch.setattr(structure, "number", counted_nodes)
+    monkeypatch.setattr(structure, "assign_numbers", counted_nodes)
 
     @dr.func
     def call(x):
