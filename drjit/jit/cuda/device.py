@@ -100,10 +100,10 @@ class Cuda(Device):
             done += n
 
     def copy(self, buffer: Buffer, nbytes: int) -> CudaBuffer:
-        buffer = self.pool.allocate(nbytes)
+        copy = self.pool.allocate(nbytes)
         if nbytes:
-            self.queue.copy(buffer.address, buffer.address, nbytes)
-        return buffer
+            self.queue.copy(copy.address, buffer.address, nbytes)
+        return copy
 
     def download(self, buffer: Buffer, dtype: DType, size: int) -> np.ndarray:
         values = np.empty(size, dtype.numpy)
