@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from .ad import packet_rules
 from .array import leaf, leaf_access, signatures, table
 from .array.base import ArrayBase, type_label
-from .array.derived import converted
 from .array.meta import DYNAMIC
+from .array.precomputed import converted
 from .function.ad.grad import detach, grad_enabled, replace_grad
 from .function.conversion import assemble, integer, is_array_class, is_real, mask_leaf
 from .function.evaluation import eval as evaluate

@@ -43,9 +43,9 @@ foreign.symbols["drjit_operators"] = ctypes.addressof(_operators)
 
 
 class _OrdinaryNumbers(dict[float, float | None]):
-    """A table of numbers rounded to a type; None for zeros, of which two compare equal if they are
-    floats, for the `special` numbers, which may simplify an operation, and for integers that the
-    type does not have. Programs use the same few constants over and over."""
+    """A table of numbers rounded to a type. The value is None for zeros, as -0.0 equals 0.0, for
+    the `special` numbers, which may simplify an operation, and for integers that the type does not
+    have. Programs use the same few constants over and over."""
 
     def __init__(self, dtype: DType, special: tuple) -> None:
         super().__init__()
@@ -233,7 +233,12 @@ class NativeOperators:
 
     def recorder(self, o: ops.Op, cls: Any, function: Callable) -> Callable:
         """Returns the native form of a function that records an operation on arrays of a class."""
-        if cls._kind != "leaf" or not cls._usable or o.arity > 3 or function is inline.nothing:
+        if (
+            cls._kind != "leaf"
+            or not cls._usable
+            or o.arity > 3
+            or function is inline.record_nothing
+        ):
             return function
         record = Record()
         self._kept.append(record)

@@ -206,7 +206,7 @@ def _apply(operation: str, value: Any, option: Any) -> Any:
         leaves = _even(value)
     agree(what, parts, option)
     if n == 1:
-        return parts.put_together([type(a)(a) for a in leaves])[0]
+        return parts.reassemble([type(a)(a) for a in leaves])[0]
     if operation == "reduce_scatter":
         shapes = [k[0] if k else 1 for k in _shapes(parts)] + [len(a) for a in leaves]
         for size in shapes:
@@ -232,7 +232,7 @@ def _apply(operation: str, value: Any, option: Any) -> Any:
             keys = (factor[0] // factor[1], *keys[1:])
         return tree.rebuilt(cls, keys, contents)
 
-    return parts.put_together(found, make)[0]
+    return parts.reassemble(found, make)[0]
 
 
 def _shapes(parts: tree.Tree) -> list[tuple[int, ...]]:

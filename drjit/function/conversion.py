@@ -15,7 +15,7 @@ from ..array.base import type_label as label
 from ..array.interop import host_array, is_foreign_array
 from ..array.leaf import unwritten as unwritten
 from ..array.meta import DYNAMIC
-from ..array.show import common_width, component_shape, inner
+from ..array.show import common_width, component_shape, innermost
 from ..array.show import is_array as is_array
 from ..array.table import related as related
 from ..array.tensor import wrap as tensor  # noqa: F401 - for the modules that import this one
@@ -134,7 +134,7 @@ def width_of(leaves: Sequence[Any], what: str, cls: type) -> int:
 def even_leaves(value: Any, what: str) -> tuple[list[Any], int]:
     """Returns the innermost components of a traced array, broadcast to the same number of lanes,
     and that number."""
-    leaves = list(inner(value))
+    leaves = list(innermost(value))
     width = width_of(leaves, what, type(value))
     return [leaf.resize(v, width) for v in leaves], width
 
@@ -349,7 +349,7 @@ def converted(value: Any, cls: Any, f: Callable[[Any, Any], Any]) -> Any:
 
 def spread(value: Any) -> Any:
     """Broadcasts the innermost components of a nested array to its width, unless it is ragged."""
-    width = common_width(list(inner(value)))
+    width = common_width(list(innermost(value)))
     return value if width in (None, 1) else map_leaves(value, lambda v: leaf.resize(v, width))
 
 

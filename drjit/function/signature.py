@@ -7,7 +7,7 @@ from functools import wraps
 from operator import attrgetter
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-from ..array import habits
+from ..array import foreign_names
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,7 +28,7 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
                 raise
             name, _, text = str(problem).partition("() ")
             if "unexpected keyword argument" in text:
-                text += habits.of_argument(text.split("'")[1])
+                text += foreign_names.argument_hint(text.split("'")[1])
         raise TypeError(f"dr.{name}(): incompatible function arguments ({text})")
 
     return call

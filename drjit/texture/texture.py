@@ -14,7 +14,7 @@ from ..ad import packet_rules
 from ..array import leaf, leaf_access, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
-from ..array.special import repeated
+from ..array.special import traced_once
 from ..function.ad.grad import detach
 from ..function.conversion import assemble, flat_class, mask_leaf, pick
 from ..function.data.memory import scatter
@@ -190,7 +190,7 @@ class Texture(Texels):
         self, where: list[Any], count: int, dtype: dt.DType, active: Any, method: str
     ) -> Channels:
         """Returns the weighted sum of the texels that a filter reads, `count` in each dimension."""
-        found = [*repeated(_texels_read, where, self._sizes(), self._wrap, count)]
+        found = [*traced_once(_texels_read, where, self._sizes(), self._wrap, count)]
         n = count**self._dims
         numbers, weights = found[:n], found[n:] or [1.0]
         return TexelReader(self, dtype, active, method).mixed(numbers, weights)

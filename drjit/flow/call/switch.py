@@ -16,7 +16,7 @@ from ...ad import capture, graph
 from ...array import leaf, leaf_access, table
 from ...array.base import ArrayBase, IncompatibleError, listed, type_label
 from ...array.pytree import leaf_arrays
-from ...array.tree import Tree, traced
+from ...array.tree import Tree, traced_arrays
 from ...function.ad.propagate import isolate_grad
 from ...function.conversion import mask_leaf
 from ...function.evaluation import copy
@@ -260,7 +260,9 @@ def _symbolic(call: FunctionCall) -> Any:
     # Constants stay constants, so that functions are simplified for them.
     passed = [k for k, a in enumerate(call.arguments.leaves) if a._node.op is not LITERAL]
     recorded = RecordedCall(call.what, leaf.values(call.arguments.leaves), passed, masks)
-    given = call.arguments.emptied().filled  # positional and named arguments of functions
+    given = (
+        call.arguments.without_arrays().with_contents
+    )  # positional and named arguments of functions
     results: list[Tree] = []
     zeros: list[bool] = []  # the results that are a constant 0 for every function, as for no one
     outer_gradients = capture.OuterGradients(atomic=True)
@@ -274,7 +276,7 @@ def _symbolic(call: FunctionCall) -> Any:
             if results:
                 result = matched(call.what, results[0], result)
             else:
-                results.append(result.emptied())
+                results.append(result.without_arrays())
             found = leaf.values(result.leaves)
             zeros[:] = map(and_, zeros or repeat(True), map(_is_zero, found))
             recorded.note(names, arguments, found, inner)  # type: ignore[arg-type]
@@ -286,7 +288,7 @@ def _symbolic(call: FunctionCall) -> Any:
     if flags.current & flags.JitFlag.OptimizeCalls and any(zeros):
         pairs = zip(nodes, zeros, strict=True)
         nodes = [node.literal(n.dtype, 0, n.size) if zero else n for n, zero in pairs]
-    return merging.to_vectors(results[0].filled(recorded.attached(nodes))[0], results[0])
+    return merging.to_vectors(results[0].with_contents(recorded.attached(nodes))[0], results[0])
 
 
 def _is_zero(v: graph.Value) -> bool:
@@ -316,17 +318,17 @@ def _evaluated(call: FunctionCall, index_class: Any) -> Any:
             # Gradients propagated by the function reach the entries of its lanes here, and go on
             # once it has been called: it may propagate others.
             with isolate_grad(), graph.watching(_gathered_variables(call, arrays)):
-                args, kwargs = call.arguments.put_together(arrays)
+                args, kwargs = call.arguments.reassemble(arrays)
                 result = _result(call, function, args, kwargs, count)
         if first:
             result = matched(call.what, first, result)
         else:
-            first = result.emptied()
+            first = result.without_arrays()
             merged = [leaf.literal(type(a), 0, call.size) for a in result.leaves]
         with scope.unmasked():
             _merge(merged, result.leaves, lanes, call.size)
     assert first is not None
-    return merging.to_vectors(first.put_together(merged)[0], first)
+    return merging.to_vectors(first.reassemble(merged)[0], first)
 
 
 def _every(count: int) -> Node:
@@ -459,7 +461,7 @@ def reorder_threads(key: ArrayBase, num_bits: int, value: T) -> T:
             f"dr.reorder_threads(): 'key' is of type {type_label(key)}; expected a traced 32-bit "
             "unsigned integer array such as drjit.llvm.UInt"
         )
-    if not traced(value):
+    if not traced_arrays(value):
         raise RuntimeError(
             f"dr.reorder_threads(): 'value' of type {type_label(value)} contains no traced array"
         )

@@ -28,7 +28,14 @@ from ...jit.ir.scope import innermost
 from ...jit.run import freeze, schedule
 from ...jit.run.freeze import Literal, RecordedLaunch, RecordedOperation, Recorder, Recording
 from ...jit.run.freeze_size import plain
-from ..freeze.layout import InputLayout, evaluated_layout, free_variables, kind_of, nodes_in, opened
+from ..freeze.layout import (
+    InputLayout,
+    evaluated_layout,
+    free_variables,
+    keys_and_parts,
+    kind_of,
+    nodes_in,
+)
 from ..freeze.recordings import Different, General, merged
 from ..freeze.result import Snapshot
 from ..region.state import call
@@ -284,7 +291,7 @@ def described(value: Any, number: Callable[[Node], Any], what: str) -> Any:
         found = Literal(n.dtype, n.data, n.size) if n.op is LITERAL else number(n)
         return Leaf(found, n.dtype, n.size)
     if kind in ("nested", "tensor", "sequence", "dict", "struct"):
-        keys, parts = opened(value, kind)
+        keys, parts = keys_and_parts(value, kind)
         if kind == "sequence":
             kind = "tuple" if isinstance(value, tuple) else "list"
         keys = tuple(keys) if keys is not None else None
@@ -309,7 +316,7 @@ def dimensions(value: Any) -> list[int]:
         found = [n for v in value._components for n in dimensions(v)]
         return [max(found)] if found else []
     if kind in ("sequence", "dict", "struct"):
-        return [n for v in opened(value, kind)[1] for n in dimensions(v)]
+        return [n for v in keys_and_parts(value, kind)[1] for n in dimensions(v)]
     return []
 
 
@@ -332,7 +339,7 @@ def stand_in(value: Any, factors: dict[int, int], what: str, size: int | None = 
         parts = [stand_in(v, factors, what, lanes) for v in value._components]
         return tree.rebuilt(type(value), None, parts)
     if kind in ("sequence", "dict", "struct"):
-        keys, parts = opened(value, kind)
+        keys, parts = keys_and_parts(value, kind)
         return tree.rebuilt(type(value), keys, [stand_in(v, factors, what) for v in parts])
     if isinstance(value, ArrayBase):
         raise TypeError(

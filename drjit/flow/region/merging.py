@@ -132,7 +132,7 @@ def to_vectors(tree: Any, like: Tree | None = None) -> Any:
     apart = Tree((tree,))
 
     def made(k: int, values: list[Any]) -> Any:
-        cls, before = apart.classes[k], apart.inside[k]
+        cls, before = apart.classes[k], apart.parts[k]
         if issubclass(cls, _Features):
             from ...ad import vector
 
@@ -141,7 +141,7 @@ def to_vectors(tree: Any, like: Tree | None = None) -> Any:
             return rebuilt(cls, apart.keys.get(k), values)
         return apart.objects[k]
 
-    return apart.put_together(apart.leaves, made)[0]
+    return apart.reassemble(apart.leaves, made)[0]
 
 
 def taking_features(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -25,7 +25,7 @@ from ...ad.graph import Value
 from ...array import leaf, pytree
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.pytree import ROLES, leaf_arrays, role
-from ...array.tree import ARRAY, Tree, differs, opened, rebuilt, set_contents
+from ...array.tree import ARRAY, Tree, differs, keys_and_parts, rebuilt, set_contents
 from ...jit import flags, log
 from ...jit.ir.node import AFTER, BUFFER, Node, literal, make
 from ...jit.ir.scope import StateTarget
@@ -318,7 +318,7 @@ class State:
         self.titles, self.what, self.values = titles, what, values
         self.tree = tree = Tree(values)
         self.leaves = tree.leaves
-        if watched and (tree.inside or tree.others):
+        if watched and (tree.parts or tree.others):
             self.attributes = [
                 OuterArrays(found.items(), tree.objects[k], k)
                 for k in self._watch(tree)
@@ -334,7 +334,7 @@ class State:
         those of the simplest types."""
         containers: list[tuple[Any, Any, Sequence[Any]]] = []
         self._containers = containers
-        for k, found in tree.inside.items():
+        for k, found in tree.parts.items():
             v = tree.objects[k]
             if not isinstance(v, tuple):
                 containers.append((v, tree.keys.get(k), found))
@@ -342,7 +342,7 @@ class State:
         for k in others:
             v = tree.objects[k]
             if isinstance(v, ArrayBase):
-                containers.append((v, *opened(v, v._kind)))
+                containers.append((v, *keys_and_parts(v, v._kind)))
         return others
 
     @property
@@ -453,7 +453,7 @@ class State:
                 the variable.
         """
         tree = self.tree
-        if not tree.fits(after):
+        if not tree.has_structure_of(after):
             check = partial(check_same, self) if strict else None
             return tree.matched(after, partial(check_pair, self), check)
         if strict:
@@ -482,7 +482,7 @@ class State:
             else:
                 now = holding(now, value)
             leaves.append(now)
-        return tuple(after.put_together(leaves, partial(self._container, after, like)))
+        return tuple(after.reassemble(leaves, partial(self._container, after, like)))
 
     def _container(self, after: Tree, like: bool, k: int, values: list[Any]) -> Any:
         """Returns the replacement of a container of another version."""
@@ -500,7 +500,7 @@ class State:
                 made._components = values
             return made
         if isinstance(own, tuple):
-            if not any(map(is_not, values, after.inside[k])):
+            if not any(map(is_not, values, after.parts[k])):
                 return own
         elif own is other:
             set_contents(own, keys, values)
@@ -570,12 +570,12 @@ class PrivateState:
                 made = leaves[k] = holding(original, value)
                 self._arrays[id(made)] = made, original, value
         self._same = {id(tree.leaves[k]) for k in kept} if kept else frozenset()
-        self.state = state.like(tuple(tree.put_together(leaves, self._copy)))
+        self.state = state.like(tuple(tree.reassemble(leaves, self._copy)))
 
     def _copy(self, k: int, values: list[Any]) -> Any:
         """Returns the copy of a container, which consists of copies."""
         tree = self._tree
-        cls, original, parts = tree.classes[k], tree.objects[k], tree.inside[k]
+        cls, original, parts = tree.classes[k], tree.objects[k], tree.parts[k]
         start: list[Value | None] = []
         if issubclass(cls, ArrayBase):
             for v in values:
@@ -627,7 +627,7 @@ class PrivateState:
 
     def _container(self, value: Any, kind: str) -> tuple[Any, bool]:
         known = self._copies.get(id(value))
-        keys, now = opened(value, kind)
+        keys, now = keys_and_parts(value, kind)
         original = value if known is None else known.original
         if isinstance(value, ArrayBase):
             if known is not None and leaf.values(leaf_arrays(value)) == known.start:

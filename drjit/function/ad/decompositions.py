@@ -11,7 +11,7 @@ from typing import Any
 
 from ...array import pytree
 from ...array.base import ArrayBase, type_label
-from ...array.special import dot, fma, from_rows, kind_of, of_components, repeated, rows_of
+from ...array.special import dot, fma, from_rows, kind_of, of_components, rows_of, traced_once
 from ...jit.ir import dtype as dt
 from ..conversion import T, related, unexpected
 from ..kernel_loop import kernel_loop
@@ -45,7 +45,7 @@ def cholesky(arg: T, /) -> T:
 
 def _cholesky(a: Any) -> Any:
     n = len(a)
-    flat = iter(repeated(_lower, [c for row in _symmetric(rows_of(a)) for c in row], n))
+    flat = iter(traced_once(_lower, [c for row in _symmetric(rows_of(a)) for c in row], n))
     zero = _number(a, 0)
     rows = [[next(flat) if j <= i else zero for j in range(n)] for i in range(n)]
     return from_rows(type(a), rows)
@@ -94,7 +94,9 @@ def _solve(a: Any, b: Any) -> Any:
     m = len(sides[0])
     rows = [[*row, *side] for row, side in zip(rows_of(a), sides, strict=True)]
     flat = [c for row in rows for c in row]
-    found = repeated(_eliminated, flat, n) if len({*map(type, flat)}) == 1 else _eliminated(flat, n)
+    found = (
+        traced_once(_eliminated, flat, n) if len({*map(type, flat)}) == 1 else _eliminated(flat, n)
+    )
     cls = type(b)
     first = found[0]
     if isinstance(first, ArrayBase) and first._namespace != cls._namespace:
@@ -429,7 +431,7 @@ def _swept(sweep: Callable, state: list, n: int) -> list:
         return state
 
     def body(k: Any, *x: Any) -> list:
-        return [k + 1, *repeated(sweep, x, n)]
+        return [k + 1, *traced_once(sweep, x, n)]
 
     return kernel_loop([related(cls, dtype=dt.u32)(0), *state], lambda k, *_: k < _SWEEPS[n], body)[
         1:

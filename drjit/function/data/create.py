@@ -140,7 +140,7 @@ class _Constants(dict[Any, Callable[[Any, int], Any]]):
         if not is_array_class(cls) or "__meta__" not in vars(cls):
             return result  # classes of the program, which must not be kept alive
         if cls._kind == "leaf":
-            result = leaf.constants(cls)
+            result = leaf.constant_maker(cls)
         elif cls._size and cls.__meta__.kind in ("vector", "matrix") and cls.__meta__.is_jit:
             result = _shared_constant(cls)
         self[cls] = result

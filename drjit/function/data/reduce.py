@@ -13,10 +13,10 @@ from functools import reduce as fold
 from math import prod as product
 from typing import Any
 
-from ...array import habits, leaf, leaf_access, signatures
+from ...array import foreign_names, leaf, leaf_access, signatures
 from ...array.base import ArrayBase, IncompatibleError, KernelValue
 from ...array.elementwise import elementwise
-from ...array.show import common_width, inner
+from ...array.show import common_width, innermost
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op as ops
@@ -326,7 +326,7 @@ def sum(
     ([4, 6], [10], 3)
     """
     if unknown:
-        raise habits.unexpected("dr.sum", unknown)
+        raise foreign_names.unexpected_argument("dr.sum", unknown)
     return reduce_axes("add", value, axis, mode, keepdims, "dr.sum")
 
 
@@ -341,7 +341,7 @@ def prod(
     [24]
     """
     if unknown:
-        raise habits.unexpected("dr.prod", unknown)
+        raise foreign_names.unexpected_argument("dr.prod", unknown)
     return reduce_axes("mul", value, axis, mode, keepdims, "dr.prod")
 
 
@@ -356,7 +356,7 @@ def min(
     [1]
     """
     if unknown:
-        raise habits.unexpected("dr.min", unknown)
+        raise foreign_names.unexpected_argument("dr.min", unknown)
     return reduce_axes("min", value, axis, mode, keepdims, "dr.min")
 
 
@@ -371,7 +371,7 @@ def max(
     [3]
     """
     if unknown:
-        raise habits.unexpected("dr.max", unknown)
+        raise foreign_names.unexpected_argument("dr.max", unknown)
     return reduce_axes("max", value, axis, mode, keepdims, "dr.max")
 
 
@@ -400,7 +400,7 @@ def mean(
     ([3], 1.5)
     """
     if unknown:
-        raise habits.unexpected("dr.mean", unknown)
+        raise foreign_names.unexpected_argument("dr.mean", unknown)
     name = "dr.mean"
     if not isinstance(value, ArrayBase):
         if isinstance(value, Iterable) and not isinstance(value, (list, tuple)):
@@ -408,7 +408,7 @@ def mean(
         total = reduce_axes("add", value, axis, mode, keepdims, name)
         n = len(value) if isinstance(value, (list, tuple)) else 1
         if axis is None and n and is_array(total):
-            n *= common_width([v for e in value if is_array(e) for v in inner(e)]) or 1
+            n *= common_width([v for e in value if is_array(e) for v in innermost(e)]) or 1
         return _scaled(total, n) if is_array(total) else total / n if n else float("nan")
     _refuse_integers(value, name, "mean")
     if value._dtype is dt.f16 and value.__meta__.is_jit:
@@ -522,7 +522,7 @@ def all(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> 
     ([False], True)
     """
     if unknown:
-        raise habits.unexpected("dr.all", unknown)
+        raise foreign_names.unexpected_argument("dr.all", unknown)
     return _logical("and", value, axis, keepdims, "dr.all")
 
 
@@ -535,7 +535,7 @@ def any(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> 
     [True]
     """
     if unknown:
-        raise habits.unexpected("dr.any", unknown)
+        raise foreign_names.unexpected_argument("dr.any", unknown)
     return _logical("or", value, axis, keepdims, "dr.any")
 
 
@@ -548,7 +548,7 @@ def none(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) ->
     [False]
     """
     if unknown:
-        raise habits.unexpected("dr.none", unknown)
+        raise foreign_names.unexpected_argument("dr.none", unknown)
     found = _logical("or", value, axis, keepdims, "dr.none")
     return ~found if is_array(found) else not found
 
@@ -562,7 +562,7 @@ def count(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -
     [2]
     """
     if unknown:
-        raise habits.unexpected("dr.count", unknown)
+        raise foreign_names.unexpected_argument("dr.count", unknown)
     name = "dr.count"
     if is_array(value):
         if not value._dtype.is_mask:

@@ -80,7 +80,7 @@ class Framework:
     def entries(self, x: Any) -> Data:
         """Returns the entries of a Dr.Jit array, in memory of its GPU if the framework shares that,
         with the axes that `numpy()` gives, and complex numbers as two components."""
-        device = interop.away(x)
+        device = interop.off_host_device(x)
         if device is None or not self.shares(device):
             return interop.components(x)
         if x.__meta__.kind != "complex":
@@ -207,7 +207,7 @@ class Evaluation:
             not isinstance(d, np.ndarray) for d, t in zip(data, tracked, strict=True) if t
         ]
         self.stays = not all(isinstance(d, np.ndarray) for d in data)
-        namespace = table.chosen()
+        namespace = table.auto_namespace()
         namespace = "llvm.ad" if namespace == "scalar" else f"{namespace}.ad"
         inputs = [tensor(namespace, d, framework.title) for d in data]
         self.inputs = [*compress(inputs, tracked)]
@@ -296,7 +296,7 @@ def adopt(function: Callable, framework: Framework, args: tuple, kwargs: dict) -
     evaluate(arrays)
     tracked = [x._dtype.is_float and grad_enabled(x) for x in arrays]
     call = framework.call(framework, function, join, arrays, tracked)
-    namespaces = {x._namespace for x in arrays} or {table.chosen()}
+    namespaces = {x._namespace for x in arrays} or {table.auto_namespace()}
     backend = next((n.removesuffix(".ad") for n in sorted(namespaces) if n != "scalar"), "scalar")
     namespace = backend if backend == "scalar" else f"{backend}.ad"
     results = [tensor(namespace, v, framework.title) for v in call.values]

@@ -97,7 +97,7 @@ def _moved(value: Any, backend: JitBackend, copies: dict[int, tuple[Any, Any]]) 
                 f"{_WHAT}: {cls.__name__} has references that belong to their backend; create "
                 "an array of the objects by the type that dr.instance_t() gives for the other one."
             )
-        keys, parts = pytree.opened(value, kind)
+        keys, parts = pytree.keys_and_parts(value, kind)
         parts = [_moved(part, backend, copies) for part in parts]
         return pytree.rebuilt(_counterpart(cls, backend), keys, parts)
     if isinstance(value, type):

@@ -77,7 +77,7 @@ class _Arguments:
             parts = [*value._components]
             cls = complex if value.__meta__.kind == "complex" else tuple
         elif role in pytree.CONTAINERS:
-            names, parts = pytree.opened(value, role)
+            names, parts = pytree.keys_and_parts(value, role)
             if names is not None:
                 cls = _record(type(value).__name__, tuple(map(str, names)))
             elif hasattr(value, "_fields"):

@@ -338,7 +338,7 @@ def _namespace(arrays: Sequence[Any]) -> str:
         raise mismatch(devices)
     spaces = sorted({a._namespace for a in arrays})
     return next((s for s in spaces if s.endswith(".ad")), spaces[0] if spaces else "") or (
-        f"{table.chosen()}.ad"
+        f"{table.auto_namespace()}.ad"
     )
 
 

@@ -49,11 +49,11 @@ class Computation:
             ]
 
 
-class _Derived(LaneRule):
+class _Precomputed(LaneRule):
     """The variable of a result; its data are the computation and its own variable there. Its edges
     last, what it has passed on does not, and scopes suspend it with what it depends on."""
 
-    name = "derived data"
+    name = "precomputed data"
     keeps_inputs = masks = False
     lasts = True
 
@@ -70,10 +70,10 @@ class _Derived(LaneRule):
                 sink.add(k, found)
 
 
-DERIVED = _Derived()
+PRECOMPUTED = _Precomputed()
 
 
-def derive(function: Callable[[list[Value]], list[Value]], values: list[Value]) -> list[Value]:
+def precompute(function: Callable[[list[Value]], list[Value]], values: list[Value]) -> list[Value]:
     """Returns the results of a linear function of values, with derivatives that pass any number of
     times. Within a body that is being recorded, what it computes is part of that."""
     values = seen(values)
@@ -90,6 +90,6 @@ def derive(function: Callable[[list[Value]], list[Value]], values: list[Value]) 
             if v in known:  # one of the values
                 v = known[v]
             elif v is not None:
-                v = DERIVED.record(n, (), deps, (of, v))
+                v = PRECOMPUTED.record(n, (), deps, (of, v))
             made.append(as_value((n, v)))
         return made
