@@ -526,7 +526,7 @@ class HashEncoding:
         vertices = [*self._vertices(level, cell, fraction)]
         if all(w._var is None for _, w in vertices):
             places = ((at(vertex), weight._node) for vertex, weight in vertices)
-            found = packet_rules.mixture(leaf.value(data), number._dtype, places)
+            found = packet_rules.weighted_sum(leaf.value(data), number._dtype, places)
             if found is not None:
                 return [leaf.from_value(number, v) for v in found]
         sums: list[Any] = []

@@ -65,7 +65,7 @@ class Plain(Algebra):
         return node.CONSTANTS[like.dtype, value]
 
 
-class Tracked(Algebra):
+class Recorded(Algebra):
     """Arithmetic on values with variables."""
 
     def __call__(self, op_: Op, *values: Value) -> Value:
@@ -103,7 +103,7 @@ def set_keep_graph(on: bool) -> bool:
 
 
 PLAIN = Plain()
-RECORDED = Tracked()
+RECORDED = Recorded()
 
 
 def checked(op_: Op, *values: Value) -> Value:

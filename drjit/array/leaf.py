@@ -164,7 +164,7 @@ def lane(cls: Any, size: int) -> Any:
 def resize(a: Any, size: int) -> Any:
     """Broadcasts an array of size 1 to another size. The result is another array in any case."""
     if a._node.size != size:
-        return from_value(type(a), memory_rules.full(value(a), size))
+        return from_value(type(a), memory_rules.broadcast_to(value(a), size))
     copy: Any = wrap(type(a), a._node)
     if a._var is not None:
         copy._var = a._var

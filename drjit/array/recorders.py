@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from ..ad.algebra import element_recorder
-from ..ad.graph import Var, append, scopes, taped
+from ..ad.graph import Var, add_to_tape, scopes, taped
 from ..jit import frames
 from ..jit.ir import node
 from ..jit.ir import op as ops
@@ -114,7 +114,7 @@ def recorded(
             v.data = v.grad = v.grad_var = v.mark = None
             v.serial = n.serial
             if taped:
-                append(v)
+                add_to_tape(v)
     return r
 
 

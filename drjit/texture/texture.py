@@ -91,7 +91,7 @@ class TexelReader:
                 (self._record(n), w._node if type(w) is cls and w._var is None else None)
                 for n, w in zip(numbers, weights, strict=True)
             )
-            sums = packet_rules.mixture(leaf.value(self.source), self.dtype, places)
+            sums = packet_rules.weighted_sum(leaf.value(self.source), self.dtype, places)
             if sums is not None:
                 return [leaf.from_value(cls, v) for v in sums]
         return sampling.weighted_sum(self.texel, numbers, weights)

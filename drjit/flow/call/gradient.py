@@ -7,8 +7,9 @@ from functools import cached_property, partial
 from itertools import repeat
 from typing import Any
 
-from ...ad import capture, graph, sink
+from ...ad import graph, sink
 from ...ad.algebra import RECORDED
+from ...ad.bodies import OuterGradients, body_scope
 from ...ad.graph import GradScope, Value, Var, as_value, variable_of
 from ...jit.ir import node, op
 from ...jit.ir.node import LITERAL, Node
@@ -46,7 +47,7 @@ class RecordedCall(RecordedOp):
         if opened := stack():
             self.masks = [node.combine(op.and_, (m, opened[-1].mask)) for m in masks]
         self.scope = graph.scope()
-        self.argument_values = graph.seen(arguments)
+        self.argument_values = graph.without_suspended(arguments)
         self.tracked: list[int] = []
         self.variables: list[Var] = []
         for k, v in enumerate(map(variable_of, self.argument_values)):
@@ -165,7 +166,7 @@ class RecordedCall(RecordedOp):
         """Returns gradients of the arguments, of captured variables, and of the targets' previous
         contents, given gradients of the results and targets."""
         given, written = gradients[: len(self.outputs)], gradients[len(self.outputs) :]
-        outer_gradients = capture.OuterGradients()
+        outer_gradients = OuterGradients()
         wanted = self.differentiable_inputs()
         memories = self.targets.gradients(written)
         touched: set[int] = set()  # those whose gradient is not 0 everywhere
@@ -195,7 +196,7 @@ class RecordedCall(RecordedOp):
             if k not in touched:
                 n, added = added or node.literal(v.dtype, 0), None
             elif v.size == 1:
-                n = sink.arriving(v, as_value((n, None))).node
+                n = sink.summed_contribution(v, as_value((n, None))).node
             found[k] = n if added is None else node.apply(op.add, added, n)
         return found + self.targets.before(memories)
 
@@ -216,7 +217,7 @@ class RecordedCall(RecordedOp):
             found = body.push(pairs, [body.results[k].var for k in numbers], memories, copies)
             return [g or node.literal(t, 0) for t, g in zip(kinds, found, strict=True)]
 
-        found = self._derived(given, capture.OuterGradients(), pushed)
+        found = self._derived(given, OuterGradients(), pushed)
         return found + self.targets.after(memories)
 
     def _inputs(self, body: RecordedRegion) -> list[Var]:
@@ -226,7 +227,7 @@ class RecordedCall(RecordedOp):
     def _derived(
         self,
         given: list[Node],
-        outer_gradients: capture.OuterGradients,
+        outer_gradients: OuterGradients,
         propagate: Callable[[RecordedRegion, list[Node], Substitution | None], list[Node]],
     ) -> list[Node]:
         """Records, for every function, what `propagate` computes from it and from `given`
@@ -244,7 +245,7 @@ class RecordedCall(RecordedOp):
             return record.branches(masks, bodies, nodes + passed, self.what)
 
     def _derived_body(
-        self, body: RecordedRegion, given: list[Node], outer_gradients: capture.OuterGradients,
+        self, body: RecordedRegion, given: list[Node], outer_gradients: OuterGradients,
         enclosing: Substitution | None, propagate: Callable[..., list[Node]], names: list[Node],
     ) -> list[Node]:  # fmt: skip
         """Records what `propagate` computes for one function; see `_derived`."""
@@ -258,7 +259,7 @@ class RecordedCall(RecordedOp):
                 derived.close(propagate(body, seeds, None))
             return derived.again(names[:count])
         copies = body.substitution(names[:count], active(), enclosing=enclosing)
-        with capture.body(outer_gradients, body.begin, copies):
+        with body_scope(outer_gradients, body.begin, copies):
             return propagate(body, seeds, copies)
 
     def recomputed(self, enclosing: Recomputation | None = None) -> list[Value]:

@@ -12,7 +12,8 @@ from itertools import repeat
 from operator import and_
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from ...ad import capture, graph
+from ...ad import graph
+from ...ad.bodies import OuterGradients, body_scope
 from ...array import leaf, leaf_access, table
 from ...array.base import ArrayBase, IncompatibleError, listed, type_label
 from ...array.pytree import leaf_arrays
@@ -265,11 +266,11 @@ def _symbolic(call: FunctionCall) -> Any:
     )  # positional and named arguments of functions
     results: list[Tree] = []
     zeros: list[bool] = []  # the results that are a constant 0 for every function, as for no one
-    outer_gradients = capture.OuterGradients(atomic=True)
+    outer_gradients = OuterGradients(atomic=True)
     size = None if call.size == 1 else call.size
 
     def trace(function: Callee, names: list[Node]) -> list[Node]:
-        with capture.body(outer_gradients) as inner:
+        with body_scope(outer_gradients) as inner:
             arguments = recorded.begin(names, inner)
             args, kwargs = given(arguments)
             result = _result(call, function, args, kwargs, size)

@@ -188,7 +188,7 @@ class FrozenFunction:
         if graph.scope() is not None:
             variables = [v for v in layout.objects if isinstance(v, graph.Var)]
             seen = [graph.visible(v) is not None for v in variables]
-            key.append((graph.suspended(), *seen))
+            key.append((graph.suspends_inputs(), *seen))
         literals, data = layout.literals, []
         while True:
             values = [repr(layout.nodes[k].data) for k, _ in literals]

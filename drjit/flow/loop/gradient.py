@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ...ad import capture, sink
+from ...ad import sink
 from ...ad.algebra import RECORDED
+from ...ad.bodies import OuterGradients, body_scope
 from ...ad.graph import Value, Var, visible
 from ...array import leaf
 from ...jit import log
@@ -322,7 +323,7 @@ class RecordedLoop(RecordedOp):
         targets' previous contents; captured variables have theirs."""
         given = dict(zip(self.inputs, tangents, strict=False))
         memories = self.targets.tangents(tangents[len(self.inputs) + len(self.free_variables) :])
-        body, moving, outer_gradients = self.recorded, self.outputs, capture.OuterGradients()
+        body, moving, outer_gradients = self.recorded, self.outputs, OuterGradients()
         kinds = [body.results[k].node.dtype for k in moving]
         fixed = [(body.inputs[k], given[k]) for k in self.inputs if k not in moving]
 
@@ -333,7 +334,7 @@ class RecordedLoop(RecordedOp):
             return [n or zero(t) for t, n in zip(kinds, found, strict=True)]
 
         start = [given.get(k, zero(self.before[k].node.dtype)) for k in moving]
-        with capture.body(outer_gradients, body.begin):
+        with body_scope(outer_gradients, body.begin):
             found = self.extended(start, step)
         if found is None:
             found = self.repeated(start, step, outer_gradients)
@@ -346,7 +347,7 @@ class RecordedLoop(RecordedOp):
         gradients of the outputs and targets."""
         if self.limit == SUM and not self.simple:
             self._check_sum()
-        outer_gradients = capture.OuterGradients()
+        outer_gradients = OuterGradients()
         count = len(self.outputs)
         memories = self.targets.gradients(gradients[count:])
         if self.simple or self.limit == SUM:
@@ -355,7 +356,7 @@ class RecordedLoop(RecordedOp):
             found = self._backward_general(gradients[:count], memories, outer_gradients)
         for k, v in enumerate(self.differentiable_inputs()):
             if v.size == 1:
-                found[k] = sink.arriving(v, Value(found[k]), self.size).node
+                found[k] = sink.summed_contribution(v, Value(found[k]), self.size).node
             added = outer_gradients.pop(v)
             if added is not None:
                 found[k] = added if is_zero(found[k]) else _sum(added, found[k])
@@ -415,7 +416,7 @@ class RecordedLoop(RecordedOp):
         return [*inputs, *collected[len(fixed) :]]
 
     def _backward_sum(
-        self, gradients: list[Node], memories: Memories, outer_gradients: capture.OuterGradients
+        self, gradients: list[Node], memories: Memories, outer_gradients: OuterGradients
     ) -> list[Node]:
         def pull(sums: list[Node]) -> list[Node]:
             return [*map(_sum, sums, self._pull(gradients, memories, ())[1])]
@@ -424,7 +425,7 @@ class RecordedLoop(RecordedOp):
         return self._in_order(dict(zip(self.outputs, gradients, strict=True)), found)
 
     def _backward_general(
-        self, gradients: list[Node], memories: Memories, outer_gradients: capture.OuterGradients
+        self, gradients: list[Node], memories: Memories, outer_gradients: OuterGradients
     ) -> list[Node]:
         moving, recorded = self.outputs, self.recorded
         with recorded.derived(outer_gradients) as derived:
@@ -508,7 +509,7 @@ class RecordedLoop(RecordedOp):
         return None if loop is None else record.extend(loop, start, step)
 
     def repeated(
-        self, start: list[Node], step: record.Body, outer_gradients: capture.OuterGradients
+        self, start: list[Node], step: record.Body, outer_gradients: OuterGradients
     ) -> list[Node]:
         """Runs the loop again, with additional variables, which `step` advances while propagating
         derivatives. Returns their final values."""

@@ -7,7 +7,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from ...ad import capture, graph
+from ...ad import graph
+from ...ad.bodies import OuterGradients, body_scope
 from ...ad.graph import GradScope, Value, Var, as_value, variable_of, visible
 from ...array import leaf, signatures
 from ...array.base import type_label
@@ -328,7 +329,7 @@ class SymbolicLoop:
         self.state = state = private.state
         self.places = places = [k for k in range(len(self.before)) if k not in self.captured]
         self.nodes, self.dependences = [], None
-        outer_gradients = capture.OuterGradients(atomic=True)
+        outer_gradients = OuterGradients(atomic=True)
         try:
             finals = record.loop(
                 [self.before[k].node for k in places],  # type: ignore[union-attr]
@@ -432,8 +433,8 @@ class SymbolicLoop:
         self.condition = test._node
         return test._node
 
-    def _body(self, outer_gradients: capture.OuterGradients, nodes: list[Node]) -> list[Node]:
-        with capture.body(outer_gradients) as inner:
+    def _body(self, outer_gradients: OuterGradients, nodes: list[Node]) -> list[Node]:
+        with body_scope(outer_gradients) as inner:
             inputs = self._put(self.tracking)
             variables = [a._var for a in self.state.leaves]
             if self.tracking:

@@ -14,9 +14,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from operator import attrgetter
 from typing import Any
 
-from ...ad import capture, graph, memory_rules, traverse
+from ...ad import graph, memory_rules, traverse
+from ...ad.bodies import OuterGradients, body_scope
 from ...ad.graph import ADMode, GradScope, Value, Var, variable_of, visible
-from ...ad.scatter_target import GradMemory, ScatterTarget, owned, take, written
+from ...ad.scatter_target import GradMemory, ScatterTarget, private_copy, take_targets, target_of
 from ...function.ad.custom import HUB, ValueOp, attached
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
@@ -60,7 +61,7 @@ class Targets:
     def note(self) -> list[tuple[int, ScatterTarget]]:
         """Adds the targets of the body that has just been traced; returns them with their rows."""
         found = []
-        for w in take():
+        for w in take_targets():
             k = next((k for k, t in enumerate(self.rows) if t.array is w.array), len(self.rows))
             if k == len(self.rows):
                 self.rows.append(Target(w.array))
@@ -77,7 +78,7 @@ class Targets:
             if graph.outer_gradients() is None:
                 t.before = visible(t.array._var)
             else:
-                outer = written(t.array)
+                outer = target_of(t.array)
                 t.before, t.memory = outer.var, outer.memory
                 t.memory.kinds |= t.kinds
         return [t.before for t in self.rows if t.before is not None]
@@ -92,7 +93,7 @@ class Targets:
             if t.memory is None:
                 t.array._var = v
             elif v is not None:
-                written(t.array).scatters.append(v)
+                target_of(t.array).scatters.append(v)
             t.array = None  # which may refer to the results
 
     # ---- Derivatives
@@ -115,7 +116,7 @@ class Targets:
         found = []
         for t, g in zip(self.rows, given, strict=True):
             if t.memory is not None:
-                found.append(t.memory.held)
+                found.append(t.memory.nodes)
             elif is_zero(g):
                 found.append([])
             elif len(t.kinds) > 1:
@@ -126,7 +127,7 @@ class Targets:
                 )
             else:
                 # Sums do not change the gradient; replaced entries take their gradient with them.
-                found.append([resize(g, t.size) if t.kinds == {"add"} else owned(g, t.size)])
+                found.append([resize(g, t.size) if t.kinds == {"add"} else private_copy(g, t.size)])
         return found
 
     def before(self, memories: Memories) -> list[Node]:
@@ -142,9 +143,9 @@ class Targets:
         for t in self.rows:
             n = None if t.before is None else next(tangents)
             if t.memory is not None:
-                found.append(t.memory.held)
+                found.append(t.memory.nodes)
             else:
-                found.append([owned(literal(t.dtype, 0) if n is None else n, t.size)])
+                found.append([private_copy(literal(t.dtype, 0) if n is None else n, t.size)])
         return found
 
     def after(self, memories: Memories) -> list[Node]:
@@ -165,7 +166,7 @@ class RecordedRegion:
 
     `nodes` stood for the state or arguments, and `mask` for the active lanes. `inputs` are the
     variables that the body received, and `results` what it returned, or `NOTHING` for arrays that
-    it has written to, which nothing else may hold. `written` are the targets of its scatters with
+    it has written to, which nothing else may hold. `target_of` are the targets of its scatters with
     their numbers in `Targets`. `variables` are those of its operations, in order, on which results
     depend, and `free_variables` the earlier ones on which these depend.
     """
@@ -191,7 +192,7 @@ class RecordedRegion:
         self._first = nodes[0].serial if nodes else self.begin
         self._last = next_serial()
         # In this scope; derivatives are computed in others.
-        self.results = results = graph.seen(results)
+        self.results = results = graph.without_suspended(results)
         self.written = targets.note() if inner.outer_gradients.written else []
         found = {*map(variable_of, results)}
         if self.written:
@@ -281,13 +282,13 @@ class RecordedRegion:
 
     @contextmanager
     def derived(
-        self, outer_gradients: capture.OuterGradients, mask: Node | None = None
+        self, outer_gradients: OuterGradients, mask: Node | None = None
     ) -> Iterator["DerivedBody"]:
         """Prepares the body for `pull` and `push` in a recording of its own, parts of which can be
         instantiated again. Variables of gathered arrays from outside have their gradients in
         `outer_gradients`."""
         here = record.part(mask or self.mask, self.depth)
-        with capture.body(outer_gradients, self.begin), here as scope:
+        with body_scope(outer_gradients, self.begin), here as scope:
             yield DerivedBody(self, scope)
 
     @property
@@ -312,7 +313,7 @@ class RecordedRegion:
             for v, g in seeds:
                 v.grad = g if v.grad is None else apply(op.add, v.grad, g)
             for _, w in self.written:
-                if w.memory.held:
+                if w.memory.nodes:
                     for v in w.scatters:
                         v.grad = literal(v.dtype, 0)  # includes variables of inner bodies
             reached: set[Var | None] = set()
@@ -352,8 +353,8 @@ class RecordedRegion:
         """Has targets store their derivatives in `memories` during a traversal, which leaves no
         gradients behind in the body, and those of earlier variables as they were."""
         for k, w in self.written:
-            w.memory.held = memories[k]
-        with graph.gradients_kept(self.free_variables):
+            w.memory.nodes = memories[k]
+        with graph.restored_gradients(self.free_variables):
             try:
                 yield
             finally:
@@ -372,7 +373,7 @@ class RecordedRegion:
         add = values.append
         for v in variables:
             if v.rule is not None:
-                v.rule.reads(v, add)
+                v.rule.visit_primals(v, add)
         if not values:  # derivatives need no primal values
             traverse.visit(mode, variables)
             return
@@ -402,7 +403,7 @@ class RecordedRegion:
             size = max([mask.size, *[values[k].node.size for k in places]])
         for k in places:
             if given[k].node.size == 1:
-                given[k] = memory_rules.full(given[k], size)
+                given[k] = memory_rules.broadcast_to(given[k], size)
         nodes = [given[k].node for k in places]
         copies = self.substitution(nodes, mask, enclosing=enclosing and enclosing.copies)
         made: dict[Any, Var | None] = {**enclosing.made} if enclosing else {}
@@ -487,11 +488,13 @@ class Recomputation:
             return None
         if v.deps[0] in self._operations:
             value = self._operations[v.deps[0]][v.data]
-            return memory_rules.full(value, v.size).var if value.node.size == 1 else value.var
+            return (
+                memory_rules.broadcast_to(value, v.size).var if value.node.size == 1 else value.var
+            )
         get, variable, lanes_ = self.copies.made.get, self.made.get, self.copies.size
         result = None if v.result is None else get(v.result, v.result)
         deps, inputs = tuple(map(variable, v.deps, v.deps)), tuple(map(get, v.inputs, v.inputs))
-        made = graph.recorded_again(v, deps, inputs, result)
+        made = graph.record_again(v, deps, inputs, result)
         if made and v.size == 1 and (not inputs or lanes_ in [n.size for n in inputs]):
             made.size = lanes_
         return made

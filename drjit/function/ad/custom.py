@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 from ...ad import graph, traverse
 from ...ad.algebra import keep_graph
 from ...ad.graph import ADFlag, ADMode, GradScope, Value, Var, visible
-from ...ad.memory_rules import LaneRule, copy, full
+from ...ad.memory_rules import LaneRule, broadcast_to, copy
 from ...array import leaf
 from ...array.base import ArrayBase, IncompatibleError, type_label
 from ...jit import locks, log
@@ -169,7 +169,7 @@ class ValueOp(CustomOp):
 
     def gradients(self, variables: list[Var]) -> list[Node]:
         """Returns the gradients of its arguments or results, with zeros where there are none."""
-        hiding = graph.hiding()
+        hiding = graph.may_hide()
         return [
             literal(v.dtype, 0, v.size)
             if (g := v.grad) is None or (hiding and not visible(v))
@@ -181,7 +181,7 @@ class ValueOp(CustomOp):
         """Adds to the gradients of its arguments or results."""
         self._assigned = True
         pairs, what = zip(variables, gradients, strict=True), self.name()
-        hiding = graph.hiding()
+        hiding = graph.may_hide()
         accumulate([(v, fitting(v, g, what)) for v, g in pairs if not hiding or visible(v)])
 
 
@@ -259,7 +259,7 @@ class _Attachment:
             found = zip(self.outer_gradients, self.op.recomputed(), strict=True)
             pairs: list[tuple[Var, Var]] = []
             for slot, value in found:
-                v = value.var and full(copy(value), slot.size).var
+                v = value.var and broadcast_to(copy(value), slot.size).var
                 if v is not None:
                     pairs.append((slot, v))
             if mode is ADMode.Backward:
@@ -287,7 +287,7 @@ class _Hub(LaneRule):
             return None
         # Variables with a gradient that are not involved, for example from an earlier traversal.
         idle = [d for d, t in zip(v.deps, tangents, strict=True) if d is not None and t is None]
-        with graph.gradients_kept(idle):
+        with graph.restored_gradients(idle):
             for d in idle:
                 d.grad = d.grad_var = None
             v.data.run("forward", "set_grad_out", [d for d in v.deps if d is not None])
@@ -361,7 +361,7 @@ class _SideResult(LaneRule):
             state.active = True
 
     @staticmethod
-    def clears(v: Var) -> None:
+    def defer_clearing(v: Var) -> None:
         """Defers clearing of a gradient until the callback has read it."""
         state = v.deps[0].data
         if state is not None:

@@ -90,7 +90,7 @@ def _track(args: tuple, value: bool) -> None:
             launch.on_change(a, a._node)
         if not value:
             a._var = None
-        elif a._var is None and not (graph.scopes and graph.suspended()):
+        elif a._var is None and not (graph.scopes and graph.suspends_inputs()):
             if isinstance(a, KernelValue) and not a._tracks:
                 raise RuntimeError(
                     f"drjit.enable_grad(): cannot track derivatives with respect to {a!r}: to "
@@ -205,7 +205,7 @@ def _gradient_of(a: Any) -> Value:
     gradient = Value(v.grad, v.grad_var)
     if v.grad_var is not None:
         gradient = memory_rules.copy(gradient)  # other computations may start from that variable
-    return gradient if v.grad.size != 1 else memory_rules.full(gradient, a._node.size)
+    return gradient if v.grad.size != 1 else memory_rules.broadcast_to(gradient, a._node.size)
 
 
 def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
@@ -290,12 +290,12 @@ def fitting(v: Var, gradient: ir.Node, what: str) -> Value:
     if size in (1, v.size):
         return as_value((gradient, None))
     if v.size == 1:
-        from ...ad.sink import arriving  # which programs without derivatives do not need
+        from ...ad.sink import summed_contribution  # which programs without derivatives do not need
 
-        return arriving(v, Value(gradient))
+        return summed_contribution(v, Value(gradient))
     raise RuntimeError(
         f"{what}(): attempted to store a gradient of size {size} into AD variable a{v.serial}, "
-        f"which has size {v.size}{graph.where(v)}"
+        f"which has size {v.size}{graph.location_note(v)}"
     )
 
 
@@ -491,7 +491,7 @@ def _with_gradient(a: Value, b: Value) -> Value:
     size = m if n == 1 else n
     v = visible(b.var)
     if v is not None:
-        v = memory_rules.full(Value(b.node, v), size).var
+        v = memory_rules.broadcast_to(Value(b.node, v), size).var
     return Value(ir.resize(a.node, size), v)
 
 

@@ -308,10 +308,10 @@ class ADContextManager:
             inner = outer.isolated()
         else:
             inner = outer.switched(self._kind is ADScope.Resume, self._variables)
-        graph.push(inner)
+        graph.enter_scope(inner)
 
     def __exit__(self, kind: Any, *_: object) -> None:
-        inner = graph.pop()
+        inner = graph.leave_scope()
         if self._kind is ADScope.Isolate and kind is None:
             traversal.finish_isolation(inner)
 
