@@ -32,7 +32,7 @@ from ..jit.tuples import NamedTuple
 class ADMode(Named, enum.Enum):
     """The direction of a traversal."""
 
-    __hash__ = object.__hash__  # that of enumerations takes a call of a Python function
+    __hash__ = object.__hash__  # faster than the one of enumerations, a Python function
     Primal = 0
     Forward = 1
     Backward = 2
@@ -471,8 +471,8 @@ class within:
 
 @contextmanager
 def watching(variables: Iterable[Var]) -> Iterator[None]:
-    """Has what the current, isolating scope adds to the gradients of some earlier variables
-    propagated further when that ends."""
+    """Within the current, isolating scope, has gradients that statements add to some earlier
+    variables propagated further when the scope ends."""
     yield
     inner = scope()
     if inner is not None:

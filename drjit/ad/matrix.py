@@ -52,16 +52,16 @@ class _Product(LaneRule):
                 d = times(b, g, (k, m, n), (bt, True), of_b, of_g)
             else:
                 d = times(g, b, (m, k, n), (False, not bt), of_g, of_b)
-            self._give(v, 0, d, m * k, of_a, sink)
+            self._pass_on(v, 0, d, m * k, of_a, sink)
         if v.deps[1] is not None:
             if bt:
                 d = times(g, a, (n, k, m), (True, at), of_g, of_a)
             else:
                 d = times(a, g, (k, n, m), (not at, False), of_a, of_g)
-            self._give(v, 1, d, k * n, of_b, sink)
+            self._pass_on(v, 1, d, k * n, of_b, sink)
 
     @staticmethod
-    def _give(v: Var, i: int, d: Value, area: int, offsets: np.ndarray, sink: Any) -> None:
+    def _pass_on(v: Var, i: int, d: Value, area: int, offsets: np.ndarray, sink: Any) -> None:
         """Passes on the gradients of the matrices of a batch, which operands may share."""
         count = len(offsets)
         if count * area == v.data[1][i] and (offsets == np.arange(count) * area).all():

@@ -170,8 +170,8 @@ class _Gather(LaneRule):
 
 
 def gather(source: Value, at: Access) -> Value:
-    """The entries of `source`. The mode of the access is that of the scatter-reduction that passes
-    gradients on."""
+    """Returns entries of `source`. The mode of the access is that of the scatter-reduction that
+    passes gradients on."""
     if source.node.size == 1:
         _, mask, lanes = at.first().bounds(1)
         read = source if mask is ACTIVE else _select(mask, source, RECORDED.number(source, 0))
@@ -212,7 +212,7 @@ class _Packet(ManyResults):
 
 
 def gather_packet(source: Value, at: Access) -> list[Value]:
-    """The entries of records; see `gather`."""
+    """Returns the entries of records; see `gather`."""
     n, count = source.node, at.packet
     if n.size == 1:
         return [gather(source, at) for _ in range(count)]
@@ -325,7 +325,8 @@ class _Scatter(LaneRule):
 
 
 def _per_lane(value: Value, v: Var) -> Value:
-    """What the lanes of a scatter write, if not even the index has an entry for each of them."""
+    """Returns what the lanes of a scatter write, even if neither index nor mask has an entry for
+    each of them."""
     lanes, (index, mask, *_) = v.data[1], v.inputs
     return value if lanes in (index.size, mask.size) else broadcast_to(value, lanes)
 
@@ -338,7 +339,7 @@ def _split(x: Value) -> tuple[Value, Value]:
 
 
 def scatter(target: Value, value: Value, at: Access) -> Value:
-    """The target after a scatter, as a value of its own."""
+    """Returns the target after a scatter, as a separate value."""
     n = target.node
     if n.op is LITERAL:
         # Not evaluated with what is pending, such as the scatters of other tangents.

@@ -102,8 +102,8 @@ class Propagation:
 
 
 def take_targets() -> list[ScatterTarget]:
-    """Returns the targets of the body that has just been traced, in the order of the first
-    scatters."""
+    """Removes and returns the targets of the body that has just been traced, in the order of their
+    first scatters."""
     outer_gradients = graph.outer_gradients()
     found = [*outer_gradients.written.values()]
     outer_gradients.written.clear()
@@ -123,7 +123,7 @@ def record(kind: str, target: Any, value: Value, at: Access) -> Var | None:
 
 
 def private_copy(n: Node, size: int) -> Node:
-    """Returns the entries in memory that nothing else holds."""
+    """Returns a copy of the entries in memory that nothing else uses."""
     if n.op is LITERAL:
         return schedule.materialize(node.literal(n.dtype, n.data, size))
     copy = node.make(op.copy, n.dtype, size, (node.resize(n, size),))

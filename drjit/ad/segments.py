@@ -58,10 +58,10 @@ observers: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 def observe(observer: Any) -> None:
-    """Has an observer told about gradients as long as it exists. At the start of a traversal, its
-    `variables()` returns the variables that it watches. Then `complete(found, rest)` says that
-    nothing more is added to the gradients of some of them; the variables `rest` are still to be
-    visited, last one first. The last call of a traversal has no `rest`."""
+    """Tells an observer about complete gradients for as long as it exists. At the start of a
+    traversal, its `variables()` returns the variables that it watches. Then `complete(found, rest)`
+    says that nothing more will be added to the gradients of some of them; the variables `rest` are
+    still to be visited, last one first. The last call of a traversal has no `rest`."""
     global divides
     observers.add(observer)
     divides = True
@@ -153,8 +153,8 @@ def _observed(variables: list[Var], found: Iterable[list[Var]]) -> Iterator[list
 
 
 def _last_dependents(variables: list[Var], watched: set[Var]) -> dict[Var, list[Var]]:
-    """Returns the variables to which the gradients of watched ones are complete once they have been
-    visited. They are given in order of creation: the first dependent is visited last."""
+    """Returns, for each variable whose visit completes the gradients of watched ones, those watched
+    ones. `variables` are in order of creation: the first dependent is visited last."""
     found: dict[Var, list[Var]] = {}
     waiting = set(watched)
     for v in variables:

@@ -258,9 +258,9 @@ def lane_sum(a: Value) -> Value:
 
 def summed_contribution(v: Var, c: Value, lanes: int = 1) -> Value:
     """Returns what a contribution, which represents a number of lanes, adds to the gradient of a
-    variable of one entry. That is their sum, unless the variable has a gradient in each of them:
-    because it stands for a value of each of the lanes that execute the current code, or the code
-    around that."""
+    variable of one entry: the sum over the lanes, unless the variable stands for a value in each of
+    the lanes that execute the current code, or the code around it. Then it also has a gradient in
+    each of them."""
     if recording():
         return c
     code, serial = region(), v.serial
@@ -290,8 +290,8 @@ def _total(c: Value, lanes: int) -> Value:
 
 
 def sweep(variables: list[Var], sink: Any) -> None:
-    """Visits variables, last one first: what `GradientSink.visit` does for each, here without calls
-    where gradients are full."""
+    """Visits variables, last one first, like `GradientSink.visit`, but without calls where
+    gradients are full."""
     masked, general, clears, v = sink.masked, sink.visit, sink.clears, None
     guard = Guards()
     try:

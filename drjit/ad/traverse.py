@@ -84,8 +84,8 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | Non
     serial numbers from `since` on, or those that they depend on. `device` is where they are, and
     constants for their derivatives should be.
 
-    A variable that other threads have marked meanwhile may be there twice, as an input, or what
-    lasts: their gradients are passed on by the first visit.
+    An input, or a variable that lasts, may be enqueued twice if another thread has marked it in the
+    meantime; the first visit passes its gradient on.
     """
     queue = _thread.queue
     if queue.device is None:

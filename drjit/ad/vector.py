@@ -223,13 +223,13 @@ class _Matvec(LaneRule):
             sums.append((matrix, factors, some))
         if of_bias and of_bias[0] is not None:
             if sums and of_bias[0] is not of_a:
-                _give(sink, 0, sums)
+                _add_to_gradient(sink, 0, sums)
                 sums = []
             # A single entry represents all lanes.
             all_lanes = broadcast_to(g, v.size) if g.node.size == 1 else g
             sums.append((bias, (all_lanes,), None))
         if sums:
-            _give(sink, 0 if sums[0][0] is matrix else 2, sums)
+            _add_to_gradient(sink, 0 if sums[0][0] is matrix else 2, sums)
         # Last, so that what the layer was given is not needed for longer than that.
         if of_x is not None:
             sink.add(1, matvec(a, matrix.turned, g), v.size)
@@ -301,7 +301,7 @@ class _AddLanes(LaneRule):
             sink.add(i + 1, c, lanes)
 
 
-def _give(sink: Any, i: int, sums: list[LaneSum]) -> None:
+def _add_to_gradient(sink: Any, i: int, sums: list[LaneSum]) -> None:
     """Adds sums to matrices in the gradient of operand `i`, in place if nothing else holds it."""
     d = sink.target(i)
     if d is None:
