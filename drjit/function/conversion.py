@@ -1,4 +1,4 @@
-"""Shared parts of the functions of arrays: related classes, the innermost components of nested
+"""Shared parts of array functions: related classes, the innermost components of nested
 arrays, entries of flat arrays, and checks and conversions of arguments: integers, indices, masks,
 sizes and axes."""
 
@@ -217,7 +217,7 @@ def mask_leaf(active: Any, cls: type, what: str) -> Any:
         TypeError: it is None, text, or a sequence with entries other than bools.
     """
     if active is True:
-        return yes(cls)
+        return always_true(cls)
     target = flat_class(cls, dt.mask)
     if is_array(active):
         if active._kind == "tensor":
@@ -245,13 +245,13 @@ def _no_mask(active: Any, target: type, what: str) -> TypeError:
 
 
 def lanes(cls: type, size: int) -> Any:
-    """Returns the positions of entries, 0 to `size` - 1: a traced array beside traced arrays, a
-    NumPy array beside those of `drjit.scalar`."""
+    """Returns the positions of entries, 0 to `size` - 1: a traced array for traced classes, a NumPy
+    array for those of `drjit.scalar`."""
     return leaf.lane(flat_class(cls, dt.u32), size) if cls.__meta__.is_jit else np.arange(size)
 
 
 @cache
-def yes(cls: type) -> Any:
+def always_true(cls: type) -> Any:
     """Returns the mask that is always true, in the namespace of `cls`. It is shared, so use it as
     an operand only."""
     return leaf.literal(flat_class(cls, dt.mask), True)
@@ -347,7 +347,7 @@ def converted(value: Any, cls: Any, f: Callable[[Any, Any], Any]) -> Any:
     return result
 
 
-def spread(value: Any) -> Any:
+def broadcast_components(value: Any) -> Any:
     """Broadcasts the innermost components of a nested array to its width, unless it is ragged."""
     width = common_width(list(innermost(value)))
     return value if width in (None, 1) else map_leaves(value, lambda v: leaf.resize(v, width))

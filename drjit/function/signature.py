@@ -1,5 +1,5 @@
-"""What functions are called: error messages for calls that do not match a function's parameters, in
-words that users search for; their parameters; and the names by which pickle finds functions."""
+"""Signatures of functions: error messages for calls that do not match the parameters, in words that
+users search for; the parameters themselves; and the names by which pickle finds functions."""
 
 import sys
 from collections.abc import Callable
@@ -13,7 +13,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def described(function: Callable[P, R]) -> Callable[P, R]:
+def explains_misuse(function: Callable[P, R]) -> Callable[P, R]:
     """Returns a wrapper that explains calls with too few, too many or unknown arguments. The
     wrapper adds a call, so functions that are called for every operation do without it.
     """
@@ -36,11 +36,11 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
 
 def signature(function: Any) -> Any:
     """Returns the `inspect.Signature` of a function. From Python 3.14 on, annotations may refer to
-    what is imported for type checkers alone, and are evaluated only here; those stay references.
+    names imported for type checkers alone; these stay references.
 
     Raises:
         TypeError: this is not callable.
-        ValueError: it is written in C, and does not tell.
+        ValueError: it is written in C, and its parameters are unknown.
     """
     import inspect
 

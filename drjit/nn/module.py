@@ -22,7 +22,7 @@ from ..function.data.create import full
 from ..function.data.memory import gather
 from ..function.data.shape import concat
 from ..function.exchange import array_file
-from ..function.exchange.save import fitting, stored
+from ..function.exchange.save import matching_entries, stored
 from ..function.exchange.save import values as contents_of
 from ..function.inspect.traits import is_float_v, is_tensor_v, shape
 from ..jit.lazy import np
@@ -629,9 +629,9 @@ def load(
     array_file.format_of(path, what)
     if state is not None and not isinstance(state, MutableMapping):
         raise TypeError(f"{what}: expected a mapping such as a module, got {type_label(state)}")
-    with array_file.opened(path, what) as contents:
+    with array_file.open_file(path, what) as contents:
         if state is None:
             return contents_of(contents)
-        fitted = [*fitting(contents, dict(state.items()), strict, what)]
+        fitted = [*matching_entries(contents, dict(state.items()), strict, what)]
     state.update({key: new for key, _, new in fitted})
     return {key: array for key, array, _ in fitted}

@@ -174,7 +174,7 @@ class SymbolicBranch:
         if self.captured and recorded.differentiable:
             for k, saved in self.captured.items():
                 recorded.argument_values[k] = saved.content() or saved.stand_in()
-        made: list[Value | None] = recorded.attached(finals)  # type: ignore[assignment]
+        made: list[Value | None] = recorded.attach(finals)  # type: ignore[assignment]
         for j, v in unchanged.items():
             made[j] = v
         return branch.place(self.outcomes, made)

@@ -60,12 +60,12 @@ class RecordedCall(RecordedOp):
 
     free_variables: Sequence[Var] = ()
 
-    def follows(self) -> bool:
-        return all(body.follows for body in self.bodies)
+    def uses_copies(self) -> bool:
+        return all(body.uses_copies for body in self.bodies)
 
     def term(self, number: int) -> recording.Term | None:
         """What one of the results is if it is an argument plus something; see
-        `recording.starts`."""
+        `recording.accumulated_inputs`."""
         return self._terms.get(sorted(self.outputs)[number])
 
     @property
@@ -116,7 +116,7 @@ class RecordedCall(RecordedOp):
         loop may be a sum, in which case it calls this."""
         terms: dict[int, recording.Term] = {}
         for k in self.outputs:
-            first, *rest = [self._starts(body, k) for body in self.bodies]
+            first, *rest = [self._accumulated_arguments(body, k) for body in self.bodies]
             for start, others in first.items():
                 if all(start in found for found in rest):
                     terms[k] = recording.Term(
@@ -125,7 +125,7 @@ class RecordedCall(RecordedOp):
                     break
         return terms
 
-    def _starts(self, body: RecordedRegion, k: int) -> dict[Var, set[Var]]:
+    def _accumulated_arguments(self, body: RecordedRegion, k: int) -> dict[Var, set[Var]]:
         """Returns the arguments that a function adds something to for a result, each with the other
         variables on which that depends."""
         inputs = {
@@ -134,7 +134,7 @@ class RecordedCall(RecordedOp):
             if own is not None and outer is not None and own.serial >= body.begin
         }
         v, found = body.results[k].var, {}
-        for own in body.of_bits(recording.starts(v, body.reach(inputs), body)):
+        for own in body.sources_in(recording.accumulated_inputs(v, body.reach(inputs), body)):
             others = {inputs.get(d, d) for d in body.sources([v]) if d is not own}
             found[inputs[own]] = {d for d in others if d.serial < body.begin}
         return found
@@ -144,7 +144,7 @@ class RecordedCall(RecordedOp):
         """Whether a result or target depends on a differentiable variable."""
         return bool(self.outputs or self.targets.rows)
 
-    def attached(self, results: Sequence[Node]) -> list[Value]:
+    def attach(self, results: Sequence[Node]) -> list[Value]:
         """Returns the results, connected to the values they were computed from, as are the targets
         of the functions."""
         found = unrecorded(results)
@@ -153,7 +153,7 @@ class RecordedCall(RecordedOp):
         numbers = sorted(self.outputs)
         if len(self.bodies) == 1:  # only calls of a single function share its body
             self.bodies[0].share(results)
-        variables = self._attached([results[k] for k in numbers], self.differentiable_inputs())
+        variables = self._attach([results[k] for k in numbers], self.differentiable_inputs())
         for k, v in zip(numbers, variables, strict=True):
             found[k] = as_value((results[k], v))
         return found
@@ -254,7 +254,7 @@ class RecordedCall(RecordedOp):
         seeds = [n if n.op is LITERAL else next(rest) for n in given]
         if not any(v.rule for v in body.variables):  # it returns its arguments
             return propagate(body, seeds, None)
-        if not body.follows:
+        if not body.uses_copies:
             with body.derived(outer_gradients, active()) as derived:
                 derived.close(propagate(body, seeds, None))
             return derived.again(names[:count])

@@ -224,8 +224,8 @@ def run(
         nodes.append(scope.active())  # each of whose lanes makes the call
     sizes = dict.fromkeys([n.size for n in nodes])
     given = {a._node.size for a in arguments.leaves}
-    none = chosen._node.size == 0 and 1 in given and not scope.nothing_runs()
-    if len(sizes.keys() - {1}) > 1 or none:
+    uncalled = chosen._node.size == 0 and 1 in given and not scope.nothing_runs()
+    if len(sizes.keys() - {1}) > 1 or uncalled:
         raise RuntimeError(
             f"{what}: some of the call arguments have incompatible sizes (encountered arrays of "
             f"length {listed(sizes)})"
@@ -234,8 +234,8 @@ def run(
     call = FunctionCall(what, functions, chosen._node, active._node, arguments, size)
     with scope.using(chosen._device):
         if symbolic:
-            none = node.literal(dt.u32, 0, 0)
-            with scope.running(none, 0) if size == 0 else nullcontext():
+            no_lanes = node.literal(dt.u32, 0, 0)
+            with scope.running(no_lanes, 0) if size == 0 else nullcontext():
                 return _symbolic(call)
         with isolate_grad():  # gradients propagated by functions continue once all were called
             return _evaluated(call, type(chosen))
@@ -289,7 +289,7 @@ def _symbolic(call: FunctionCall) -> Any:
     if flags.current & flags.JitFlag.OptimizeCalls and any(zeros):
         pairs = zip(nodes, zeros, strict=True)
         nodes = [node.literal(n.dtype, 0, n.size) if zero else n for n, zero in pairs]
-    return merging.to_vectors(results[0].with_contents(recorded.attached(nodes))[0], results[0])
+    return merging.to_vectors(results[0].with_contents(recorded.attach(nodes))[0], results[0])
 
 
 def _is_zero(v: graph.Value) -> bool:

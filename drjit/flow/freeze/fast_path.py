@@ -254,7 +254,7 @@ class _Writer:
         objects = [f"o{k}" for k in range(len(layout.objects))]
         rows = [*zip(nodes, layout.nodes, layout.holders, strict=True)]
         data = [name for name, n, _ in rows if n.op is not LITERAL]
-        # Arrays are different ones if their values are.
+        # Arrays with different values are different arrays.
         apart = {id(held[0][0]) for _, n, held in rows if n.op is not LITERAL and len(held) == 1}
         for name, o in zip(objects, layout.objects, strict=True):
             if id(o) not in apart:

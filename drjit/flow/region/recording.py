@@ -18,7 +18,7 @@ from ...ad import graph, memory_rules, traverse
 from ...ad.bodies import OuterGradients, body_scope
 from ...ad.graph import ADMode, GradScope, Value, Var, variable_of, visible
 from ...ad.scatter_target import GradMemory, ScatterTarget, private_copy, take_targets, target_of
-from ...function.ad.custom import HUB, ValueOp, attached
+from ...function.ad.custom import HUB, ValueOp, attach
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from ...jit.ir.node import LITERAL, Node, apply, literal, make, next_serial, resize
@@ -166,7 +166,7 @@ class RecordedRegion:
 
     `nodes` stood for the state or arguments, and `mask` for the active lanes. `inputs` are the
     variables that the body received, and `results` what it returned, or `NOTHING` for arrays that
-    it has written to, which nothing else may hold. `target_of` are the targets of its scatters with
+    it has written to, which nothing else may hold. `written` are the targets of its scatters with
     their numbers in `Targets`. `variables` are those of its operations, in order, on which results
     depend, and `free_variables` the earlier ones on which these depend.
     """
@@ -174,7 +174,7 @@ class RecordedRegion:
     variables: Sequence[Var] = ()
     free_variables: Sequence[Var] = ()
     _shared: dict[Node, Node] | None = None
-    _follows: bool | None = None
+    _uses_copies: bool | None = None
     _bits: dict[Var, int] | None = None
 
     def __init__(
@@ -199,7 +199,7 @@ class RecordedRegion:
             found.update(self.scatters)
         found.discard(None)
         if found or inner.tape:
-            self._follow(found, inner.tape)  # type: ignore[arg-type]
+            self._find_dependences(found, inner.tape)  # type: ignore[arg-type]
 
     @property
     def scatters(self) -> list[Var]:
@@ -217,7 +217,7 @@ class RecordedRegion:
 
     # ---- Dependences
 
-    def _follow(self, needed: set[Any], tape: list[Var]) -> None:
+    def _find_dependences(self, needed: set[Any], tape: list[Var]) -> None:
         """Finds the variables of the body that some results depend on: those `needed`, and then
         the variables these were computed from."""
         own: list[Var] = []
@@ -260,7 +260,7 @@ class RecordedRegion:
     def sources(self, results: Iterable[Var | None]) -> list[Var]:
         """Returns the inputs of the body and the earlier variables on which some variables
         depend."""
-        return self.of_bits(self.reach(results))
+        return self.sources_in(self.reach(results))
 
     def reach(self, variables: Iterable[Var | None]) -> int:
         """Returns the sources on which some variables depend, as a bit set."""
@@ -269,7 +269,7 @@ class RecordedRegion:
             bits |= known.get(v, 0)  # type: ignore[arg-type]
         return bits
 
-    def of_bits(self, bits: int) -> list[Var]:
+    def sources_in(self, bits: int) -> list[Var]:
         """Returns the sources in a bit set."""
         found = []
         while bits:
@@ -292,13 +292,15 @@ class RecordedRegion:
             yield DerivedBody(self, scope)
 
     @property
-    def follows(self) -> bool:
+    def uses_copies(self) -> bool:
         """Whether a copy of the body provides all primal values that derivatives need; it does not
         provide those of custom operations and loops."""
-        if self._follows is None:
+        if self._uses_copies is None:
             found = [v.data.op for v in self.variables if v.rule is HUB]
-            self._follows = not found or all(isinstance(o, ValueOp) and o.follows() for o in found)
-        return self._follows
+            self._uses_copies = not found or all(
+                isinstance(o, ValueOp) and o.uses_copies() for o in found
+            )
+        return self._uses_copies
 
     def pull(
         self, seeds: Iterable[tuple[Var, Node]], inputs: Sequence[Var | None], memories: Memories,
@@ -439,12 +441,12 @@ class RecordedOp(ValueOp):
     push: Callable[[list[Node]], list[Node]]
     pull: Callable[[list[Node]], list[Node]]
 
-    def _attached(self, outputs: list[Node], inputs: list[Var]) -> list[Var | None]:
+    def _attach(self, outputs: list[Node], inputs: list[Var]) -> list[Var | None]:
         """Connects the results, and what was written to, to the variables they were computed from;
         returns the variables of the results."""
         count = len(outputs)
         outputs, inputs = outputs + self.targets.outputs(), inputs + self.targets.inputs()
-        found = attached(self, outputs, inputs)
+        found = attach(self, outputs, inputs)
         self.targets.attach(found[count:])
         return found[:count]
 
@@ -560,10 +562,10 @@ class Term(NamedTuple):
 
 def adds_to(result: Var | None, own: Var, body: RecordedRegion) -> bool:
     """Returns whether a result is `own`, an input, plus something that does not depend on it."""
-    return result is own or bool(starts(result, body.reach([own]), body))
+    return result is own or bool(accumulated_inputs(result, body.reach([own]), body))
 
 
-def starts(v: Var | None, inputs: int, body: RecordedRegion) -> int:
+def accumulated_inputs(v: Var | None, inputs: int, body: RecordedRegion) -> int:
     """Returns the inputs, as a bit set, to which a value adds something that does not depend on
     them."""
     if v is None or not (inputs := inputs & body.reach([v])):
@@ -574,16 +576,18 @@ def starts(v: Var | None, inputs: int, body: RecordedRegion) -> int:
         case "add":
             a, b = v.deps
             rest = inputs & ~body.reach([b])
-            return starts(a, rest, body) | starts(b, inputs & ~body.reach([a]), body)
+            return accumulated_inputs(a, rest, body) | accumulated_inputs(
+                b, inputs & ~body.reach([a]), body
+            )
         case "sub":
-            return starts(v.deps[0], inputs & ~body.reach(v.deps[1:]), body)
+            return accumulated_inputs(v.deps[0], inputs & ~body.reach(v.deps[1:]), body)
         case "fma":
-            return starts(v.deps[2], inputs & ~body.reach(v.deps[:2]), body)
+            return accumulated_inputs(v.deps[2], inputs & ~body.reach(v.deps[:2]), body)
         case "select":  # both operands must add to it: elsewhere, the sum would start again
-            rest = starts(v.deps[1], inputs & ~body.reach(v.deps[:1]), body)
-            return starts(v.deps[2], rest, body)
+            rest = accumulated_inputs(v.deps[1], inputs & ~body.reach(v.deps[:1]), body)
+            return accumulated_inputs(v.deps[2], rest, body)
         case "result":  # of a branch, call or other custom operation
             known = getattr(v.deps[0].data.op, "term", None)  # type: ignore[union-attr]
             if known is not None and (term := known(v.data)) is not None:
-                return starts(term.start, inputs & ~body.reach(term.others), body)
+                return accumulated_inputs(term.start, inputs & ~body.reach(term.others), body)
     return 0

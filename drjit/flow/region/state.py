@@ -248,8 +248,8 @@ def mask_of(test: Any, what: str, noun: str) -> Any:
 
 
 class BodyProfile:
-    """What is found out about a body only by tracing it. It is kept with its code, which is traced
-    once from the next time on.
+    """What only tracing a body reveals. It is kept with the code of the body, so that from the next
+    time on, the body is traced only once.
 
     `tables` are the positions of the arrays that it has read like tables, with `gather`, although
     these have as many entries as there are lanes; `tracks` says that it has referred to
@@ -262,12 +262,12 @@ class BodyProfile:
 
 
 _profiles: weakref.WeakKeyDictionary[CodeType, BodyProfile] = weakref.WeakKeyDictionary()
-# The same by the identities of code objects, while these exist: to compare two of them takes long.
+# The same by the identities of existing code objects, because comparing code objects is slow.
 _by_identity: dict[int, tuple[BodyProfile, weakref.ref[CodeType]]] = {}
 
 
 def profile_of(body: Callable[..., Any]) -> BodyProfile:
-    """Returns the profile of a function, to be added to."""
+    """Returns the profile of a function, to which callers add."""
     code = getattr(body, "__code__", None)
     if code is None:
         return BodyProfile()
@@ -480,7 +480,7 @@ class State:
             if now is old:
                 leaf.assign(now, value)
             else:
-                now = holding(now, value)
+                now = with_value(now, value)
             leaves.append(now)
         return tuple(after.reassemble(leaves, partial(self._container, after, like)))
 
@@ -524,10 +524,10 @@ def array_paths(tree: Tree, titles: Sequence[str]) -> list[str]:
 def copied(array: Any) -> Any:
     """Returns a one-dimensional array, or a vector, with the same contents, including
     derivatives."""
-    return holding(array, leaf.value(array))
+    return with_value(array, leaf.value(array))
 
 
-def holding(array: Any, value: Value) -> Any:
+def with_value(array: Any, value: Value) -> Any:
     """Returns a new array, or vector, of the same type with the given contents."""
     if isinstance(array, KernelValue):
         return array._with(value)
@@ -567,7 +567,7 @@ class PrivateState:
         for k, original in enumerate(tree.leaves):
             if k not in kept:
                 value = leaf.value(original)
-                made = leaves[k] = holding(original, value)
+                made = leaves[k] = with_value(original, value)
                 self._arrays[id(made)] = made, original, value
         self._same = {id(tree.leaves[k]) for k in kept} if kept else frozenset()
         self.state = state.like(tuple(tree.reassemble(leaves, self._copy)))

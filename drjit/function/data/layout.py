@@ -349,7 +349,8 @@ def reshape(
     by_lanes = shrink and len(sizes) == 1 and type(value) is dtype
     if by_lanes and dtype._kind == "nested" and dtype.__meta__.is_jit:
         return conversion.map_leaves(
-            conversion.spread(value), lambda v: _reshape(type(v), v, sizes, order, True, what)
+            conversion.broadcast_components(value),
+            lambda v: _reshape(type(v), v, sizes, order, True, what),
         )
     return _reshape(dtype, value, sizes, order, shrink, what)
 

@@ -24,8 +24,8 @@ from ...jit.ir.op import ReduceOp
 from ...jit.lazy import np
 from ...jit.tuples import NamedTuple
 from .. import conversion
-from ..conversion import UserCall, is_array, label, nested, spread, tensor
-from ..signature import described
+from ..conversion import UserCall, broadcast_components, is_array, label, nested, tensor
+from ..signature import explains_misuse
 from .memory import REDUCTIONS
 
 
@@ -124,7 +124,7 @@ def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name
             f"dynamic; here the axes are {axes} of {ndim}"
         )
     if axes and axes[-1] == ndim - 1 and value.__meta__.is_jit and value._kind == "nested":
-        value = spread(value)
+        value = broadcast_components(value)
     return _reduce_nested(rule, value, axes)
 
 
@@ -450,7 +450,7 @@ def _scaled(total: Any, n: int) -> Any:
 
 
 @signatures.deviation
-@described
+@explains_misuse
 def var(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, ddof: int = 0
 ) -> Any:
@@ -489,7 +489,7 @@ def var(
 
 
 @signatures.deviation
-@described
+@explains_misuse
 def std(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, ddof: int = 0
 ) -> Any:

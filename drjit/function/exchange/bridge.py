@@ -101,7 +101,7 @@ def split(tree: Any, chosen: Callable[[Any], bool]) -> tuple[list[Any], Join]:
     return result, join
 
 
-def mapped(
+def map_structure(
     structure: Any,
     leaf: Callable[[Any], Any],
     node: Callable[[Any, tuple], Any] = lambda cls, parts: (cls, parts),
@@ -111,10 +111,12 @@ def mapped(
     if type(structure) is not tuple:
         return leaf(structure)
     cls, parts = structure
-    return node(cls, tuple([mapped(s, leaf, node) for s in parts]))
+    return node(cls, tuple([map_structure(s, leaf, node) for s in parts]))
 
 
-def placed(flags: Iterable[bool], values: Iterable[Any], others: Iterable[Any] = ()) -> list[Any]:
+def interleave(
+    flags: Iterable[bool], values: Iterable[Any], others: Iterable[Any] = ()
+) -> list[Any]:
     """Returns values in the positions where flags are set, and others (None if there are none) in
     between."""
     following, rest = iter(values), chain(others, repeat(None))

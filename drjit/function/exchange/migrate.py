@@ -8,13 +8,13 @@ from ...jit.backend import JitBackend
 from ...jit.device import find
 from ..ad.grad import grad_enabled
 from ..evaluation import eval as evaluate
-from ..signature import described
+from ..signature import explains_misuse
 
 _WHAT = "dr.migrate()"
 
 
 @signatures.migration
-@described
+@explains_misuse
 def migrate(value: Any, backend: JitBackend) -> Any:
     """Returns a PyTree whose arrays are on the given backend: copies of those on the other one,
     whose types are the counterparts there, such as `drjit.cuda.ad.Array3f` for

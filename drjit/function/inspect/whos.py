@@ -184,7 +184,7 @@ def graphviz(as_string: bool = False) -> drawing.Drawing | str:
         kinds = [f"Type: {backends[n]} {n.dtype.code}", f"Size: {n.size}"]
         rows += [[title], kinds, [f"r{n.serial}"]]
         nodes.append((n, kind if name is None else "labeled", rows))
-    return drawing.picture(nodes, _COLORS, True, as_string)
+    return drawing.draw_graph(nodes, _COLORS, True, as_string)
 
 
 # ---- The derivative graph
@@ -249,4 +249,4 @@ def graphviz_ad(as_string: bool = False) -> drawing.Drawing | str:
         )
         rows = [title, [f"Type: {v.dtype.code}", f"Size: {v.size}"], [f"a{v.serial}"]]
         nodes.append((v, _kind(v, used), rows))
-    return drawing.picture(nodes, _COLORS, False, as_string)
+    return drawing.draw_graph(nodes, _COLORS, False, as_string)
