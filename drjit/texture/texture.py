@@ -77,7 +77,7 @@ class TexelReader:
         index = leaf.cast(self.index, number)._node
         return Access(index, self.active._node, self.what, self.count, self.in_bounds)
 
-    def mixed(self, numbers: list[Any], weights: list[Any]) -> Channels:
+    def weighted_sum(self, numbers: list[Any], weights: list[Any]) -> Channels:
         """Returns the weighted sum of some texels, as a single operation where that exists."""
         fused = self.traced and self.in_bounds and self.texture._dtype is self.dtype
         if fused and len(numbers) > 1:
@@ -193,7 +193,7 @@ class Texture(Texels):
         found = [*traced_once(_texels_read, where, self._sizes(), self._wrap, count)]
         n = count**self._dims
         numbers, weights = found[:n], found[n:] or [1.0]
-        return TexelReader(self, dtype, active, method).mixed(numbers, weights)
+        return TexelReader(self, dtype, active, method).weighted_sum(numbers, weights)
 
     def eval_fetch(self, pos: Any, active: Any = True) -> tuple[Any, ...]:
         """Returns the 2, 4 or 8 texels that linear interpolation at a position combines, with x
@@ -336,7 +336,7 @@ class Texture(Texels):
             others, coarse = self._within(where, following)
             numbers = [*numbers, *others]
             weights = [w * (1.0 - part) for w in fine] + [w * part for w in coarse]
-        return TexelReader(self, dtype, active, method).mixed(numbers, weights)
+        return TexelReader(self, dtype, active, method).weighted_sum(numbers, weights)
 
     def _within(self, where: list[Any], level: Any) -> tuple[list[Any], list[Any]]:
         """Returns the numbers of the texels that a look-up in a level reads, and their weights."""
