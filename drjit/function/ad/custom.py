@@ -12,8 +12,8 @@ from ...array import leaf
 from ...array.base import ArrayBase, IncompatibleError, type_label
 from ...jit import locks, log
 from ...jit.ir import dtype as dt
-from ...jit.ir import op
 from ...jit.ir.node import CONSTANTS, Node, apply, cast, literal, resize
+from ...jit.ir.op import add, mul
 from ..signature import CustomOpT, signature
 from .grad import accum_grad, accumulate, detach, fit_gradient, grad, leaves, map_arrays, variables
 
@@ -188,10 +188,10 @@ class ValueOp(CustomOp):
 def weighted_sum(factors: Sequence[Node], gradients: Sequence[Node], dtype: dt.DType) -> Node:
     """Returns the sum of products of partial derivatives and gradients."""
     terms = [
-        apply(op.mul, cast(dtype, factor), cast(dtype, gradient))
+        apply(mul, cast(dtype, factor), cast(dtype, gradient))
         for factor, gradient in zip(factors, gradients, strict=True)
     ]
-    return reduce(partial(apply, op.add), terms) if terms else literal(dtype, 0)
+    return reduce(partial(apply, add), terms) if terms else literal(dtype, 0)
 
 
 def attach(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var | None]:
