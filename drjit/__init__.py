@@ -7,7 +7,7 @@ import importlib as _importlib
 from types import ModuleType as _Module
 from typing import Any as _Any
 
-# None of what is made here is garbage, but looking for it would take a tenth of the time.
+# Nothing created here is garbage, but looking for it would take a tenth of the import time.
 _collects = _gc.isenabled()
 _objects_before = _gc.get_objects()
 _gc.disable()
@@ -16,9 +16,9 @@ from .jit.run import modules as _modules
 
 _modules.install()  # before what may come from there
 
-from ._other import warn as _warn_of_other
+from ._conflict import warn as _warn_of_conflict
 
-_warn_of_other()
+_warn_of_conflict()
 
 from . import auto, cuda, llvm, scalar
 from ._names import MODULES as _MODULES
@@ -61,7 +61,7 @@ def __getattr__(name: str) -> _Any:
         return _module(name)
     text = f"module {__name__!r} has no attribute {name!r}"
     if name[:1] != "_":
-        text += _module("array.habits").of_module(name)
+        text += _module("array.foreign_names").module_hint(name)
     raise AttributeError(text)
 
 
@@ -70,14 +70,15 @@ def __dir__() -> list[str]:
 
 
 def _module(name: str) -> _Any:
-    """Imports a module of the package. No finalizer runs meanwhile, which might wait for a thread
-    that imports it as well."""
+    """Imports a module of the package. Finalizers are held back meanwhile, because one might wait
+    for a thread that is importing the same module."""
     with _collector.paused():
         return _importlib.import_module(f".{name}", __name__)
 
 
 def _type(name: str) -> _Any:
-    """Returns the function that gives a type of a namespace, whose module replaces it."""
+    """Returns a function that gives a type of a namespace. It imports the type's module, which
+    replaces the function in `table.extras` by its own."""
 
     def find(namespace: str) -> _Any:
         _module(_TYPES[name])

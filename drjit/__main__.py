@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import drjit
-from drjit import _other
+from drjit import _conflict
 
-if not _other.is_intact(drjit):
-    sys.exit(_other.problem(drjit))
+if not _conflict.is_intact(drjit):
+    sys.exit(_conflict.problem(drjit))
 
 import drjit_examples as examples
 from drjit.jit import processor, substitutes
@@ -150,7 +150,7 @@ def gpu() -> str:
 
 
 def ptx() -> str:
-    """Returns what makes PTX of kernels, and machine code of PTX."""
+    """Returns what turns kernels into PTX, and PTX into machine code."""
     from drjit.jit.cuda.assembler import tools
     from drjit.jit.cuda.discovery import check_llvm
 
@@ -204,7 +204,7 @@ def compute(tier: str) -> str:
 SECTIONS: dict[str, dict[str, Callable[[], object]]] = {
     "versions": {
         "drjit": lambda: f"{drjit.__version__} in {Path(__file__).parent}",
-        "Dr.Jit": lambda: _other.problem(drjit) or "not in this environment",
+        "Dr.Jit": lambda: _conflict.problem(drjit) or "not in this environment",
         "Python": python,
         "NumPy": lambda: installed("numpy"),
         "Numba": lambda: installed("numba"),

@@ -1,5 +1,5 @@
-"""Where the public names of the package are defined: a module is imported when one of its names is
-first used, so that `import drjit` stays fast.
+"""Where the public names of the package are defined. A module is imported when one of its names
+is first used, so that `import drjit` stays fast.
 """
 
 _NAMES = {

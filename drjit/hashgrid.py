@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from .ad import packet_rules
 from .array import leaf, leaf_access, signatures, table
 from .array.base import ArrayBase, type_label
-from .array.derived import converted
 from .array.meta import DYNAMIC
+from .array.precomputed import converted
 from .function.ad.grad import detach, grad_enabled, replace_grad
 from .function.conversion import assemble, integer, is_array_class, is_real, mask_leaf
 from .function.evaluation import eval as evaluate
@@ -526,7 +526,7 @@ class HashEncoding:
         vertices = [*self._vertices(level, cell, fraction)]
         if all(w._var is None for _, w in vertices):
             places = ((at(vertex), weight._node) for vertex, weight in vertices)
-            found = packet_rules.mixture(leaf.value(data), number._dtype, places)
+            found = packet_rules.weighted_sum(leaf.value(data), number._dtype, places)
             if found is not None:
                 return [leaf.from_value(number, v) for v in found]
         sums: list[Any] = []

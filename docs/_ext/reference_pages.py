@@ -209,7 +209,7 @@ def members(cls: Any) -> list[str]:
         value = inspect.getattr_static(cls, member)
         doc = inspect.getdoc(getattr(cls, member, None)) or inspect.getdoc(value)
         hidden = member.startswith("_") or isinstance(value, type) or _is_swizzle(member)
-        hidden |= not hasattr(cls, member)  # see `array.habits`
+        hidden |= not hasattr(cls, member)  # see `array.foreign_names`
         if hidden or not doc or doc.startswith("The component"):
             continue
         kind = "autoattribute" if not callable(value) else "automethod"

@@ -58,14 +58,14 @@ class Plain(Algebra):
 
     def mul(self, a: Node, b: Node) -> Node:
         if a is node.CONSTANTS[b.dtype, 1] and b.op is not LITERAL:
-            return b  # as `combine`, for the gradient with which a traversal starts
+            return b  # what `combine` returns, faster: traversals start with such a gradient
         return combine(op.mul, (a, b))
 
     def number(self, like: Node, value: float) -> Node:
         return node.CONSTANTS[like.dtype, value]
 
 
-class Tracked(Algebra):
+class Recorded(Algebra):
     """Arithmetic on values with variables."""
 
     def __call__(self, op_: Op, *values: Value) -> Value:
@@ -103,7 +103,7 @@ def set_keep_graph(on: bool) -> bool:
 
 
 PLAIN = Plain()
-RECORDED = Tracked()
+RECORDED = Recorded()
 
 
 def checked(op_: Op, *values: Value) -> Value:
@@ -118,15 +118,15 @@ def checked(op_: Op, *values: Value) -> Value:
 
 
 def guard(o: Any, g: Any) -> tuple[Any, Any]:
-    """Returns a mask of where a gradient is 0, as in masked-out lanes, and the 0 that is the
-    product there with a derivative, which may be infinite: `o.select(*guard(o, g), product)`."""
+    """Returns a mask that is true where a gradient is 0, as in masked-out lanes, and that 0. The
+    product with a derivative, which may be infinite, is `o.select(*guard(o, g), product)`."""
     zero = o.number(g, 0)
     return o(op.eq, g, zero), zero
 
 
 class Guards:
-    """The same on nodes with an entry per lane, created once for consecutive operations that pass
-    on the same gradient."""
+    """Like `guard`, for nodes with an entry per lane. The result is created once for consecutive
+    operations that pass on the same gradient."""
 
     __slots__ = ("_gradient", "_guard")
 

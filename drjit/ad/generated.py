@@ -18,7 +18,7 @@ from ..jit.ir.op import Op, special_numbers
 from ..jit.run import bytecode
 from ..jit.tuples import NamedTuple
 from .algebra import PLAIN, guard
-from .rules import Algebra, Rule, same
+from .rules import Algebra, Rule, pass_through
 
 
 class _Term(NamedTuple):
@@ -173,7 +173,7 @@ def _contributions(
             continue
         text = _Text(names)
         product = derivative(text, _Term(g, None, full=True), *values).name
-        if guarded and derivative is not same:
+        if guarded and derivative is not pass_through:
             selected = _creation("c", "op_select", "dtype", "size", ["where", "zero", product])
             text.lines += [f"where, zero = guard({g})", *selected]
             product = "c"

@@ -2,10 +2,10 @@
 and records how the value was computed.
 
 Variables refer to those that they were computed from, so the graph is freed by reference counting,
-starting at the results. Forward traversals find dependents among the objects of Python's garbage
-collector, and once there were several in a list of weak references in order of creation: programs
-that need few save the time that it takes to keep that, and have native operators record for longer.
-Variables of a body that is being recorded are in a separate list (`GradScope.tape`).
+starting at the results. The first few forward traversals search for dependents among the objects of
+Python's garbage collector. After that, a list of weak references in order of creation is
+maintained: programs with few such traversals do without its cost, and native operators record for
+longer. Variables of a body that is being recorded are in a separate list (`GradScope.tape`).
 """
 
 import enum
@@ -32,14 +32,14 @@ from ..jit.tuples import NamedTuple
 class ADMode(Named, enum.Enum):
     """The direction of a traversal."""
 
-    __hash__ = object.__hash__  # that of enumerations takes a call of a Python function
+    __hash__ = object.__hash__  # faster than the one of enumerations, a Python function
     Primal = 0
     Forward = 1
     Backward = 2
 
 
 class ADFlag(Named, enum.IntEnum):
-    """What a traversal clears, and whether it may have nothing to do."""
+    """What a traversal clears, and whether a lack of gradients is allowed."""
 
     ClearNone = 0
     ClearEdges = 1
@@ -113,7 +113,7 @@ _tape: list["weakref.ref[Var]"] = []
 _tape_limit = 1 << 11
 _compacting = False
 _tape_complete = False
-_FEW = 2  # searches before the list is kept
+_MAX_SEARCHES = 2  # before the list is maintained
 _searches = 0
 taped: list[bool] = []
 """Not empty if variables are added to the list when they are created."""
@@ -152,17 +152,17 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
         v.grad = v.grad_var = v.mark = None
         v.serial = next_serial()
         if inner is not None and inner.all:
-            inner.shows(v)
+            inner.admit(v)
         if tape is not None:
             tape.append(v)
         elif taped:
-            append(v)
+            add_to_tape(v)
         return v
 
     return record
 
 
-def append(v: Var) -> None:
+def add_to_tape(v: Var) -> None:
     """Adds a variable to those that forward traversals find."""
     _tape.append(_ref(v))
     if len(_tape) > _tape_limit:
@@ -204,7 +204,7 @@ def new_slot(n: Node | Var) -> Var:
     """Creates storage for a gradient that is not part of the graph."""
     v = _blank(Inner, n)
     if (inner := scope()) is not None:
-        inner.shows(v)
+        inner.admit(v)
     return v
 
 
@@ -220,15 +220,15 @@ def new_input(n: Node | Var) -> Var:
     tape = None if inner is None else inner.tape
     v = _blank(Var if tape is None else Inner, n)
     if inner is not None:
-        inner.shows(v)
+        inner.admit(v)
     if tape is not None:
         tape.append(v)
     elif taped:
-        append(v)
+        add_to_tape(v)
     return v
 
 
-def recorded_again(
+def record_again(
     v: Var, deps: tuple[Var | None, ...], inputs: tuple[Node, ...], result: Node | None
 ) -> Var | None:
     """Creates the variable of the same operation on other operands; returns None if none of these
@@ -271,11 +271,11 @@ def _fill_tape() -> None:
     global _tape_complete
     taped[:] = [True]
     known = {id(r()) for r in _tape}
-    found, _tape_complete = _search()
+    found, _tape_complete = _find_variables()
     _tape.extend([_ref(v) for v in found if id(v) not in known])
 
 
-def _search() -> tuple[list[Var], bool]:
+def _find_variables() -> tuple[list[Var], bool]:
     """Returns the variables among the objects of the garbage collector, and whether these are all:
     those that other threads are creating at the moment need not be visited now."""
     found = [o for o in collector.all_objects() if type(o) is Var]
@@ -303,14 +303,14 @@ def release() -> None:
 access.release_hooks.append(release)
 
 
-def living() -> list[Var]:
+def live_variables() -> list[Var]:
     """Returns all live variables in order of creation; within bodies, those that this thread is
     recording."""
     global _searches
     release()
-    if not taped and _searches < _FEW:
+    if not taped and _searches < _MAX_SEARCHES:
         _searches += 1
-        found, _ = _search()
+        found, _ = _find_variables()
     else:
         if not _tape_complete:
             _fill_tape()
@@ -325,7 +325,7 @@ def title(v: Var) -> str:
     return f"{name} ({labels[v]})" if v in labels else name
 
 
-def where(v: Var) -> str:
+def location_note(v: Var) -> str:
     """Returns ` recorded at file.py:12`, if that is known."""
     location = locations.get(v)
     return f" recorded at {describe(location)}" if location else ""
@@ -339,11 +339,11 @@ class GradScope:
 
     With `all`, derivatives are disabled except for those of `variables`, to which new ones are
     added unless it is empty; otherwise they are enabled except for `variables`. Traversals stop at
-    variables from before `isolate_from`; those that received gradients wait in `postponed`, with
-    the set of variables to which the traversal continues, or None for all; it continues on
-    `device`. In the body of a loop, branch or call, `outer_gradients` stores the gradients of outer
-    arrays that the body gathers from (`capture.OuterGradients`), and `tape` has the variables
-    recorded so far. The gradients of `arguments` are set in the active lanes only.
+    variables from before `isolate_from`. Those that received gradients wait in `postponed`, with
+    the set of variables to which the traversal is to continue, on `device` (None: all). In the body
+    of a loop, branch or call, `outer_gradients` stores the gradients of outer arrays that the body
+    gathers from (`bodies.OuterGradients`), and `tape` has the variables recorded so far. The
+    gradients of `arguments` are set in the active lanes only.
     """
 
     __slots__ = (
@@ -373,7 +373,7 @@ class GradScope:
             return all(d is None or self.hides(d) for d in v.deps)
         return (v.serial in self.variables) is not self.all
 
-    def shows(self, v: Var) -> None:
+    def admit(self, v: Var) -> None:
         """Registers a new variable as not suspended."""
         if self.all and self.variables:
             self.variables.add(v.serial)
@@ -414,12 +414,12 @@ def scope() -> GradScope | None:
 
 
 def outer_gradients() -> Any:
-    """Returns the `capture.OuterGradients` of the body that this thread is tracing, if any."""
+    """Returns the `bodies.OuterGradients` of the body that this thread is tracing, if any."""
     inner = scope()
     return None if inner is None else inner.outer_gradients
 
 
-def push(inner: GradScope) -> None:
+def enter_scope(inner: GradScope) -> None:
     """Enters a scope. Unless it belongs to a body, it shares the variables of the enclosing
     scope."""
     stack = scopes.setdefault(get_ident(), [])
@@ -428,7 +428,7 @@ def push(inner: GradScope) -> None:
     stack.append(inner)
 
 
-def pop() -> GradScope:
+def leave_scope() -> GradScope:
     """Leaves the innermost scope."""
     ident = get_ident()
     stack = scopes[ident]
@@ -438,8 +438,8 @@ def pop() -> GradScope:
     return left
 
 
-class gradients_kept:  # a class, as these take less time than generators
-    """Gives variables back, after the statements of a `with`, the gradients that they had."""
+class restored_gradients:  # a class, as these take less time than generators
+    """Restores the gradients of variables after the statements of a `with`."""
 
     __slots__ = ("before",)
 
@@ -463,16 +463,16 @@ class within:
         self.inner = inner
 
     def __enter__(self) -> None:
-        push(self.inner)
+        enter_scope(self.inner)
 
     def __exit__(self, *_: object) -> None:
-        pop()
+        leave_scope()
 
 
 @contextmanager
 def watching(variables: Iterable[Var]) -> Iterator[None]:
-    """Has what the current, isolating scope adds to the gradients of some earlier variables
-    propagated further when that ends."""
+    """Within the current, isolating scope, has gradients that statements add to some earlier
+    variables propagated further when the scope ends."""
     yield
     inner = scope()
     if inner is not None:
@@ -486,20 +486,20 @@ def visible(v: Var | None) -> Var | None:
     return None if stack[-1].hides(v) else v
 
 
-def hiding() -> bool:
+def may_hide() -> bool:
     """Returns whether a scope may suspend variables."""
     inner = scope() if scopes else None
     return inner is not None and (inner.all or len(inner.variables) > 0)
 
 
-def seen(values: list[Value]) -> list[Value]:
+def without_suspended(values: list[Value]) -> list[Value]:
     """Returns the values without the variables that a scope suspends."""
-    if not hiding() or not any(map(variable_of, values)):
+    if not may_hide() or not any(map(variable_of, values)):
         return values
     return [v if visible(v.var) else as_value((v.node, None)) for v in values]
 
 
-def suspended() -> bool:
+def suspends_inputs() -> bool:
     """Returns whether new inputs would not be differentiable."""
     inner = scope()
     return inner is not None and inner.all and not inner.variables

@@ -15,7 +15,7 @@ from ..jit.run import launch
 from ..jit.trace.access import Access
 from .algebra import RECORDED, operands
 from .graph import Value, Var
-from .memory_rules import LaneRule, LinearOp, _value, full, gather
+from .memory_rules import LaneRule, LinearOp, broadcast_to, gather, recorded_value
 
 
 class _Product(LaneRule):
@@ -29,7 +29,7 @@ class _Product(LaneRule):
         total = None
         for i, t in enumerate(tangents):
             if t is not None:
-                t = full(t, sizes[i])
+                t = broadcast_to(t, sizes[i])
                 term = matmul(t, b, layout) if i == 0 else matmul(a, t, layout)
                 total = term if total is None else RECORDED.add(total, term)
         return total
@@ -38,7 +38,7 @@ class _Product(LaneRule):
         layout = v.data[0]
         (m, n, k), (at, bt), offsets = layout.sizes, layout.transposed, layout.offsets
         a, b = operands(v)
-        g = full(g, v.size)
+        g = broadcast_to(g, v.size)
         of_g = np.arange(len(offsets), dtype=np.int64) * (m * n)
         of_a, of_b = offsets[:, 0], offsets[:, 1]
 
@@ -52,16 +52,16 @@ class _Product(LaneRule):
                 d = times(b, g, (k, m, n), (bt, True), of_b, of_g)
             else:
                 d = times(g, b, (m, k, n), (False, not bt), of_g, of_b)
-            self._give(v, 0, d, m * k, of_a, sink)
+            self._pass_on(v, 0, d, m * k, of_a, sink)
         if v.deps[1] is not None:
             if bt:
                 d = times(g, a, (n, k, m), (True, at), of_g, of_a)
             else:
                 d = times(a, g, (k, n, m), (not at, False), of_a, of_g)
-            self._give(v, 1, d, k * n, of_b, sink)
+            self._pass_on(v, 1, d, k * n, of_b, sink)
 
     @staticmethod
-    def _give(v: Var, i: int, d: Value, area: int, offsets: np.ndarray, sink: Any) -> None:
+    def _pass_on(v: Var, i: int, d: Value, area: int, offsets: np.ndarray, sink: Any) -> None:
         """Passes on the gradients of the matrices of a batch, which operands may share."""
         count = len(offsets)
         if count * area == v.data[1][i] and (offsets == np.arange(count) * area).all():
@@ -82,7 +82,7 @@ def matmul(a: Value, b: Value, layout: product.ProductLayout) -> Value:
     """Returns products of matrices."""
     n = product.matmul(a.node, b.node, layout)
     sizes = (a.node.size, b.node.size)
-    return _value(PRODUCT, n, (a.node, b.node), (a.var, b.var), (layout, sizes))
+    return recorded_value(PRODUCT, n, (a.node, b.node), (a.var, b.var), (layout, sizes))
 
 
 def _repeat_rows(v: Var, g: Value) -> Value:
@@ -93,7 +93,7 @@ def _repeat_rows(v: Var, g: Value) -> Value:
     if size > rows * columns:
         matrix = node.apply(op.quotient, lane, node.literal(dt.u32, rows * columns))
         index = node.apply(op.add, index, node.apply(op.mul, matrix, width))
-    return gather(full(g, v.size), Access(index))
+    return gather(broadcast_to(g, v.size), Access(index))
 
 
 def sum_rows(a: Value, rows: int, columns: int) -> Value:
@@ -101,11 +101,11 @@ def sum_rows(a: Value, rows: int, columns: int) -> Value:
     n = collective.reduce_rows("add", a.node, rows, columns)
     if n is a.node:
         return a
-    return _value(SUM_ROWS, n, (), (a.var,), (rows, columns, a.node.size))
+    return recorded_value(SUM_ROWS, n, (), (a.var,), (rows, columns, a.node.size))
 
 
 PRODUCT = _Product()
 SUM_ROWS = LinearOp(
-    "reduce_rows", lambda v, t: sum_rows(full(t, v.data[2]), *v.data[:2]), _repeat_rows
+    "reduce_rows", lambda v, t: sum_rows(broadcast_to(t, v.data[2]), *v.data[:2]), _repeat_rows
 )
 """Its data are the number of rows and columns of each matrix, and the size of the operand."""

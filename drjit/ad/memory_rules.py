@@ -24,14 +24,13 @@ class LaneRule:
     """The derivative rule of an operation that is not element-wise.
 
     `forward(v, tangents)` returns the tangent of the result of `v`, given those of its operands
-    (None: zero). `backward(v, g, give)` passes gradients on by `give.add(i, value)` or
-    `give.scatter_add(i, values, access)`. The gradient may have one entry that stands for all.
-    An op that `masks` passes nothing on in some lanes. Some are `always` called, even without a
-    gradient. No traversal frees the edges of one that
-    `lasts`.
+    (None: zero). `backward(v, g, sink)` passes gradients on by `sink.add(i, value)` or
+    `sink.scatter_add(i, values, access)`. The gradient may have one entry that stands for all.
+    A rule that `masks` passes nothing on in some lanes. Some are `always` called, even without a
+    gradient. No traversal frees the edges of one that `lasts`.
 
-    Of a result of size 1, the gradient may have an entry for each lane that executes the code
-    (`scope.LaneRegion`), which ops that are `lanewise` take as it is; others receive the sum.
+    The gradient of a result of size 1 may have an entry for each lane that executes the code
+    (`scope.LaneRegion`). Rules that are `lanewise` receive it as it is, others receive the sum.
     """
 
     elementwise = always = lasts = lanewise = False
@@ -44,7 +43,7 @@ class LaneRule:
         self.name = name or self.name
         self.record = recorder(self)
 
-    def reads(self, v: Var, add: Callable[[Node], Any]) -> None:
+    def visit_primals(self, v: Var, add: Callable[[Node], Any]) -> None:
         """Calls `add` with each primal value that derivatives need."""
         for n in v.inputs:
             add(n)
@@ -78,11 +77,12 @@ class LinearOp(LaneRule):
         sink.add(0, self._transpose(v, g), v.size)
 
 
-class Parts(LaneRule):
-    """An operation with several results, each of which is a `Part`. Its variable has no gradient of
-    its own: `whole(v, found, sink)` passes on those of all parts at once, of which there are
-    `count(v)` or fewer; `part(v, k, tangent)` is the tangent of one, given that of the operand. The
-    first item of its data is a dictionary of the gradients that parts have received so far."""
+class ManyResults(LaneRule):
+    """An operation with several results, each of which is a `OneResult`. Its variable has no
+    gradient of its own: `whole(v, found, sink)` passes on those of its `count(v)` results at once,
+    some of which may be missing; `part(v, k, tangent)` is the tangent of result `k`, given that of
+    the operand. The first item of its data is a dictionary of the gradients that results have
+    received so far."""
 
     always = lanewise = True
     whole: Callable[..., None]
@@ -103,8 +103,8 @@ class Parts(LaneRule):
         v.data[0].clear()
 
 
-class Part(LaneRule):
-    """A result of `Parts`; `data` is its number."""
+class OneResult(LaneRule):
+    """One of the results of `ManyResults`; `data` is its number."""
 
     always = lanewise = True
     keeps_inputs = False
@@ -126,7 +126,7 @@ class Part(LaneRule):
             sink.mark(v.deps[0])
 
 
-def _value(rule: LaneRule, n: Node, inputs: tuple, deps: tuple, data: Any = None) -> Value:
+def recorded_value(rule: LaneRule, n: Node, inputs: tuple, deps: tuple, data: Any = None) -> Value:
     tracked = any(deps) and n.dtype.is_float
     return as_value((n, rule.record(n, inputs, deps, data) if tracked else None))
 
@@ -148,8 +148,8 @@ def cast(dtype: dt.DType, a: Value) -> Value:
 # Gathers
 
 
-def _where(v: Var, reduce: str = "") -> Access:
-    """What a gather or scatter accessed, for one that is part of its derivative."""
+def _access_of(v: Var, reduce: str = "") -> Access:
+    """Returns what a gather or scatter accessed, for an access in its derivative."""
     index, mask, *_ = v.inputs
     return Access(index, mask, f"derivative of dr.{v.rule.name}", inside=True, reduce=reduce)
 
@@ -161,7 +161,7 @@ class _Gather(LaneRule):
     name = "gather"
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        return gather(full(tangents[0], v.data[0]), _where(v))
+        return gather(broadcast_to(tangents[0], v.data[0]), _access_of(v))
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
         (index, mask), mode = v.inputs, v.data[1]
@@ -170,12 +170,12 @@ class _Gather(LaneRule):
 
 
 def gather(source: Value, at: Access) -> Value:
-    """The entries of `source`. The mode of the access is that of the scatter-reduction that passes
-    gradients on."""
+    """Returns entries of `source`. The mode of the access is that of the scatter-reduction that
+    passes gradients on."""
     if source.node.size == 1:
         _, mask, lanes = at.first().bounds(1)
         read = source if mask is ACTIVE else _select(mask, source, RECORDED.number(source, 0))
-        return full(read, lanes)
+        return broadcast_to(read, lanes)
     return record_gather(source, at, access.gather(source.node, at))
 
 
@@ -188,7 +188,7 @@ def record_gather(source: Value, at: Access, n: Node) -> Value:
     return as_value((n, GATHER.record(n, (index, mask), (source.var,), (size, at.mode))))
 
 
-class _Packet(Parts):
+class _Packet(ManyResults):
     """A gather of records. Its data are also the numbers of source entries and of components, and
     the mode of the scatter-reduction for gradients."""
 
@@ -200,7 +200,7 @@ class _Packet(Parts):
     def part(self, v: Var, k: int, tangent: Value) -> Value:
         (_, size, count, _), (index, mask) = v.data, v.inputs
         at = Access(access.entry(index, count, k), mask, "derivative of dr.gather", inside=True)
-        return gather(full(tangent, size), at)
+        return gather(broadcast_to(tangent, size), at)
 
     def whole(self, v: Var, found: dict[int, Value], sink: Any) -> None:
         (_, _, count, mode), (index, mask) = v.data, v.inputs
@@ -212,7 +212,7 @@ class _Packet(Parts):
 
 
 def gather_packet(source: Value, at: Access) -> list[Value]:
-    """The entries of records; see `gather`."""
+    """Returns the entries of records; see `gather`."""
     n, count = source.node, at.packet
     if n.size == 1:
         return [gather(source, at) for _ in range(count)]
@@ -221,29 +221,29 @@ def gather_packet(source: Value, at: Access) -> list[Value]:
     nodes = access.gather_packet(n, at)
     index, mask, _ = at.bounds(n.size)
     data = {}, n.size, count, at.mode
-    packet = _value(PACKET, nodes[0], (index, mask), (source.var,), data).var
+    packet = recorded_value(PACKET, nodes[0], (index, mask), (source.var,), data).var
     if packet is None:
         return [*map(Value, nodes)]
     return [as_value((c, COMPONENT.record(c, (), (packet,), j))) for j, c in enumerate(nodes)]
 
 
-def full(a: Value, size: int) -> Value:
+def broadcast_to(a: Value, size: int) -> Value:
     """Broadcasts a value of size 1 to another size."""
     if a.node.size == size:
         return a
-    return _value(BROADCAST, node.resize(a.node, size), (), (a.var,))
+    return recorded_value(BROADCAST, node.resize(a.node, size), (), (a.var,))
 
 
-def full_gradient(d: Var) -> Value:
+def broadcast_gradient(d: Var) -> Value:
     """Returns the gradient of a variable, with an entry for each of the variable's entries, as a
     recorded value."""
     zero = node.literal(d.dtype, 0, d.size)
-    return Value(zero) if d.grad is None else full(Value(d.grad, d.grad_var), d.size)
+    return Value(zero) if d.grad is None else broadcast_to(Value(d.grad, d.grad_var), d.size)
 
 
 def copy(a: Value) -> Value:
     """Returns the same value with its own variable, and hence its own gradient."""
-    return _value(COPY, a.node, (), (a.var,))
+    return recorded_value(COPY, a.node, (), (a.var,))
 
 
 # Scatters
@@ -257,16 +257,18 @@ class _Scatter(LaneRule):
     name = "scatter"
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
-        at, reduce = _where(v), v.data[0]
+        at, reduce = _access_of(v), v.data[0]
         target, value = tangents
         zero = Value(node.literal(v.dtype, 0))
-        target = full(target or zero, v.size)
+        target = broadcast_to(target or zero, v.size)
         if reduce in ("", "min", "max"):
-            if reduce:  # one of the values that are as good as the result
+            if reduce:  # one of the values that equal the result
                 chosen = node.apply(op.and_, at.mask, self._winners(v)[1])
                 at = Access(at.index, chosen, at.what, inside=True)
             if value is not None and v.grad is not None:  # replaces former tangents as well
-                v.grad, v.grad_var = scatter(full(Value(v.grad, v.grad_var), v.size), zero, at)
+                v.grad, v.grad_var = scatter(
+                    broadcast_to(Value(v.grad, v.grad_var), v.size), zero, at
+                )
             return scatter(target, value or zero, at)
         if reduce == "mul":
             target = RECORDED.mul(target, self._others(v, 0))
@@ -274,17 +276,17 @@ class _Scatter(LaneRule):
         if value is None:
             return target
         # One entry may stand for many lanes, of which each adds its own.
-        return scatter(target, _each(value, v), _where(v, "add"))
+        return scatter(target, _per_lane(value, v), _access_of(v, "add"))
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
         reduce, lanes = v.data
         zero = RECORDED.number(g, 0)
         if v.deps[1] is not None:
-            at = _where(v)
+            at = _access_of(v)
             # Of a constant, nothing is read: the scatter reports what is out of bounds.
             if g.node.op is LITERAL and at.mask.op is op.in_bounds:
                 at = Access(at.index, at.mask.deps[1], at.what, inside=True)
-            value = gather(full(g, v.size), at)
+            value = gather(broadcast_to(g, v.size), at)
             if reduce == "mul":
                 value = RECORDED.mul(value, self._others(v, 1))
             elif reduce in ("min", "max"):
@@ -293,7 +295,7 @@ class _Scatter(LaneRule):
         if v.deps[0] is not None:
             target = g
             if reduce == "":
-                target = scatter(full(g, v.size), zero, _where(v))
+                target = scatter(broadcast_to(g, v.size), zero, _access_of(v))
             elif reduce == "mul":
                 target = RECORDED.mul(g, self._others(v, 0))
             elif reduce in ("min", "max"):
@@ -304,7 +306,7 @@ class _Scatter(LaneRule):
         """Returns masks of where the target's old entry, and a lane's value, became the result of
         the reduction."""
         target, value, result = v.inputs[2:]
-        there = access.gather(result, _where(v))
+        there = access.gather(result, _access_of(v))
         return node.apply(op.eq, target, result), node.apply(op.eq, value, there)
 
     def _others(self, v: Var, which: int) -> Value:
@@ -312,20 +314,21 @@ class _Scatter(LaneRule):
         deps = v.deps if keep_graph() else (None, None)
         target, value = [Value(n, d) for n, d in zip(v.inputs[2:4], deps, strict=True)]
         own, own_zero = _split(target)
-        factors, zeros = [_each(x, v) for x in _split(value)]
-        product = scatter(own, factors, _where(v, "mul"))
-        count = scatter(own_zero, zeros, _where(v, "add"))
+        factors, zeros = [_per_lane(x, v) for x in _split(value)]
+        product = scatter(own, factors, _access_of(v, "mul"))
+        count = scatter(own_zero, zeros, _access_of(v, "add"))
         if which == 1:
-            product, count = gather(product, _where(v)), gather(count, _where(v))
+            product, count = gather(product, _access_of(v)), gather(count, _access_of(v))
             own, own_zero = factors, zeros
         others = RECORDED.div(product, own)
         return _select(RECORDED(op.eq, count, own_zero).node, others, RECORDED.number(own, 0))
 
 
-def _each(value: Value, v: Var) -> Value:
-    """What the lanes of a scatter write, if not even the index has an entry for each of them."""
+def _per_lane(value: Value, v: Var) -> Value:
+    """Returns what the lanes of a scatter write, even if neither index nor mask has an entry for
+    each of them."""
     lanes, (index, mask, *_) = v.data[1], v.inputs
-    return value if lanes in (index.size, mask.size) else full(value, lanes)
+    return value if lanes in (index.size, mask.size) else broadcast_to(value, lanes)
 
 
 def _split(x: Value) -> tuple[Value, Value]:
@@ -336,7 +339,7 @@ def _split(x: Value) -> tuple[Value, Value]:
 
 
 def scatter(target: Value, value: Value, at: Access) -> Value:
-    """The target after a scatter, as a value of its own."""
+    """Returns the target after a scatter, as a separate value."""
     n = target.node
     if n.op is LITERAL:
         # Not evaluated with what is pending, such as the scatters of other tangents.
@@ -353,7 +356,7 @@ def record_scatter(target: Value, value: Value, at: Access, n: Node) -> Value:
     inputs = at.bounds(target.node.size)[:2]
     if at.reduce not in ("", "add"):
         inputs += (target.node, value.node, n)
-    return _value(SCATTER, n, inputs, (target.var, value.var), (at.reduce, lanes))
+    return recorded_value(SCATTER, n, inputs, (target.var, value.var), (at.reduce, lanes))
 
 
 # Reductions of all lanes, and of runs
@@ -371,7 +374,7 @@ class _Reduce(LaneRule):
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         reduction, run = v.data
-        t = full(tangents[0], v.inputs[0].size)
+        t = broadcast_to(tangents[0], v.inputs[0].size)
         if reduction != "add":
             t = RECORDED.mul(t, self._weights(v))
         return reduce("add", t, run)
@@ -411,23 +414,23 @@ def reduce(reduction: str, a: Value, run: int = 0) -> Value:
     n = a.node
     r = collective.block_reduce(reduction, n, run) if run else access.reduce_all(reduction, n)
     if r is n:
-        return a if run else again(a)
+        return a if run else with_own_variable(a)
     rule = EXTREMUM if reduction in ("min", "max") else REDUCE
-    return _value(rule, r, (n,), (a.var,), (reduction, run))
+    return recorded_value(rule, r, (n,), (a.var,), (reduction, run))
 
 
-def again(a: Value) -> Value:
+def with_own_variable(a: Value) -> Value:
     """Returns a single lane as a variable of its own, with gradients of its own: the result of an
     operation that had nothing to do."""
     if a.var is None or a.node.size != 1:
         return a
-    return _value(REDUCE, a.node, (a.node,), (a.var,), ("add", 0))
+    return recorded_value(REDUCE, a.node, (a.node,), (a.var,), ("add", 0))
 
 
 def spread(a: Value, size: int, run: int) -> Value:
     """The transpose of `reduce`: broadcasts each entry to all lanes of its run."""
     if not run or a.node.size == 1:
-        return full(a, size)
+        return broadcast_to(a, size)
     return gather(a, Access(node.apply(op.quotient, node.lane(size), node.literal(dt.u32, run))))
 
 
@@ -438,24 +441,24 @@ class _Prefix(LaneRule):
 
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         reduction, exclusive, run = v.data
-        t = full(tangents[0], v.size)
+        t = broadcast_to(tangents[0], v.size)
         if reduction == "add":
             return prefix("add", t, exclusive, run)
         if reduction == "mul":
             (x,) = operands(v)
             found = recurrence(x, RECORDED.mul(t, prefix("mul", x, True, run)), run)
-            return _neighbour(found, -1, run) if exclusive else found
+            return _shifted(found, -1, run) if exclusive else found
         return gather(t, Access(*self._source(v)))
 
     def backward(self, v: Var, g: Value, sink: Any) -> None:
         reduction, exclusive, run = v.data
-        g = full(g, v.size)
+        g = broadcast_to(g, v.size)
         if reduction == "add":
             sink.add(0, reverse(prefix("add", reverse(g, run), exclusive, run), run))
         elif reduction == "mul":
             (x,) = operands(v)
-            following = reverse(_neighbour(x, 1, run), run)
-            g = reverse(_neighbour(g, 1, run) if exclusive else g, run)
+            following = reverse(_shifted(x, 1, run), run)
+            g = reverse(_shifted(g, 1, run) if exclusive else g, run)
             after = reverse(recurrence(following, g, run), run)
             sink.add(0, RECORDED.mul(prefix("mul", x, True, run), after))
         else:
@@ -484,15 +487,15 @@ def prefix(reduction: str, a: Value, exclusive: bool, run: int = 0) -> Value:
     """Returns the prefix reduction of all lanes, or within runs."""
     n = collective.prefix(reduction, a.node, exclusive, run)
     if n is a.node:
-        return again(a)
-    return _value(PREFIX, n, (a.node,), (a.var,), (reduction, exclusive, run))
+        return with_own_variable(a)
+    return recorded_value(PREFIX, n, (a.node,), (a.var,), (reduction, exclusive, run))
 
 
 def reverse(a: Value, run: int = 0) -> Value:
     """Returns the entries in reverse order, within runs of `run` lanes if that is not 0."""
     size = a.node.size
     if size <= 1 or (a.node.op is LITERAL and a.var is None):
-        return again(a)
+        return with_own_variable(a)
     # The numbers are constant or equal to the size, so that frozen functions can adapt them.
     place, end = node.lane(size), node.literal(dt.u32, size)
     if run:
@@ -510,13 +513,13 @@ def recurrence(a: Value, b: Value, run: int) -> Value:
     size = a.node.size
     step = 1
     while step < (run or size):
-        earlier, factors = _neighbour(b, -step, run), _neighbour(a, -step, run)
+        earlier, factors = _shifted(b, -step, run), _shifted(a, -step, run)
         b, a = RECORDED(op.fma, a, earlier, b), RECORDED.mul(a, factors)
         step *= 2
     return b
 
 
-def _neighbour(a: Value, offset: int, run: int) -> Value:
+def _shifted(a: Value, offset: int, run: int) -> Value:
     """Returns the entries `offset` lanes further; 0 where these are in another run."""
     size = a.node.size
     lane = node.lane(size)
@@ -531,6 +534,6 @@ def _neighbour(a: Value, offset: int, run: int) -> Value:
 
 CAST = LinearOp("cast", lambda v, t: cast(v.dtype, t), lambda v, g: cast(v.deps[0].dtype, g))
 BROADCAST, COPY = [LinearOp(name, lambda v, t: t, lambda v, g: g) for name in ("broadcast", "copy")]
-GATHER, PACKET, COMPONENT = _Gather(), _Packet(), Part("component", masks=True)
+GATHER, PACKET, COMPONENT = _Gather(), _Packet(), OneResult("component", masks=True)
 SCATTER, PREFIX = _Scatter(), _Prefix()
 REDUCE, EXTREMUM = _Reduce(masks=False), _Reduce(masks=True)

@@ -1,5 +1,6 @@
-"""Weighted sums of records that lanes read in several places, as filters of textures and hash grids
-compute them. Where the weights are constants, the derivative graph has one variable for all places.
+"""Weighted sums of records that lanes read in several places, as computed by the filters of
+textures and hash grids. Where the weights are constants, the derivative graph has one variable for
+all places.
 """
 
 from collections.abc import Iterable
@@ -13,12 +14,12 @@ from ..jit.ir.scope import recording
 from ..jit.trace import access
 from .algebra import PLAIN, RECORDED, guard
 from .graph import Value, Var, as_value
-from .memory_rules import Part, Parts, _value, cast, full, gather
+from .memory_rules import ManyResults, OneResult, broadcast_to, cast, gather, recorded_value
 
 _DEBUG = int(flags.JitFlag.Debug)
 
 
-class _Mixture(Parts):
+class _WeightedSum(ManyResults):
     """The inputs are index, mask and weight of each place. The data are also the numbers of entries
     of the source and of a record, and the mode of the scatter-reduction for gradients."""
 
@@ -29,7 +30,7 @@ class _Mixture(Parts):
 
     def part(self, v: Var, k: int, tangent: Value) -> Value:
         _, size, count, _ = v.data
-        source, total = full(tangent, size), None
+        source, total = broadcast_to(tangent, size), None
         for index, mask, weight in _places(v):
             place = access.entry(index, count, k) if count > 1 else index
             at = access.Access(place, mask, "derivative of dr.gather", inside=True)
@@ -63,14 +64,14 @@ def _places(v: Var) -> list[tuple[Node, Node, Node]]:
     return [*zip(inputs, inputs, inputs, strict=True)]
 
 
-MIXTURE, SUM = _Mixture(), Part("fma", masks=False)
+WEIGHTED_SUM, SUM = _WeightedSum(), OneResult("fma", masks=False)
 
 
-def mixture(
+def weighted_sum(
     source: Value, dtype: DType, places: Iterable[tuple[access.Access, Node | None]]
 ) -> list[Value] | None:
-    """Returns the sums of the entries of records, converted to the type of their weights. The
-    places are asked for one after the other; the weight is None if its derivative is tracked.
+    """Returns the weighted sums of the entries of records, converted to the type of the weights.
+    Places are consumed one by one; a weight is None if its derivative is tracked.
 
     Returns None where operations on the entries have to be recorded one by one.
     """
@@ -96,7 +97,7 @@ def mixture(
     if at is None:
         return None
     data = {}, n.size, at.packet, at.mode
-    whole = _value(MIXTURE, sums[0], tuple(inputs), (source.var,), data).var
+    whole = recorded_value(WEIGHTED_SUM, sums[0], tuple(inputs), (source.var,), data).var
     if whole is None:
         return [as_value((s, None)) for s in sums]
     return [as_value((s, SUM.record(s, (), (whole,), j))) for j, s in enumerate(sums)]

@@ -66,20 +66,20 @@ class Rule:
         setattr(self, name, made)
         made(*args)
 
-    def reads(self, v: Any, add: Callable[[Any], Any]) -> None:
+    def visit_primals(self, v: Any, add: Callable[[Any], Any]) -> None:
         """Calls `add` with each primal value that derivatives need."""
         values = (*v.inputs, v.result)
         y, *inputs = [frozenset((n,)) for n in (v.result, *v.inputs)]
         found = frozenset()
         for d, derivative in zip(v.deps, self.partials, strict=True):
             if d is not None and derivative is not None:
-                found |= derivative(_READS, frozenset(), y, *inputs)
+                found |= derivative(_PRIMAL_SETS, frozenset(), y, *inputs)
         for n in values:
             if n in found:
                 add(n)
 
 
-class _Reads(Algebra):
+class _PrimalSets(Algebra):
     """The algebra of sets of primal values: determines which ones a computation reads."""
 
     def __call__(self, op_: op.Op, *values: frozenset) -> frozenset:
@@ -89,14 +89,14 @@ class _Reads(Algebra):
         return frozenset()
 
 
-_READS = _Reads()
+_PRIMAL_SETS = _PrimalSets()
 
 
 def _row(keeps: str, *partials: Callable | None) -> tuple[str, tuple[Callable | None, ...]]:
     return keeps, partials
 
 
-def same(o: Any, g: Any, *_: Any) -> Any:
+def pass_through(o: Any, g: Any, *_: Any) -> Any:
     """The partial derivative 1."""
     return g
 
@@ -176,9 +176,9 @@ def _erf(sign: int, factor: float) -> Callable:
 
 _ROWS: dict[str, tuple[str, tuple[Callable | None, ...]]] = {
     "neg": _row("", lambda o, g, y, *_: o.neg(g)),
-    "copy": _row("", same),
-    "add": _row("", same, same),
-    "sub": _row("", same, lambda o, g, y, *_: o.neg(g)),
+    "copy": _row("", pass_through),
+    "add": _row("", pass_through, pass_through),
+    "sub": _row("", pass_through, lambda o, g, y, *_: o.neg(g)),
     "mul": _row("x", lambda o, g, y, a, b: o.mul(g, b), lambda o, g, y, a, b: o.mul(g, a)),
     "div": _row(
         "xy",
@@ -189,7 +189,7 @@ _ROWS: dict[str, tuple[str, tuple[Callable | None, ...]]] = {
         "x",
         lambda o, g, y, a, b, c: o.mul(g, b),
         lambda o, g, y, a, b, c: o.mul(g, a),
-        same,
+        pass_through,
     ),
     "select": _row(
         "x",

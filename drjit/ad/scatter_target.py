@@ -25,15 +25,15 @@ LINEAR = {"", "add"}
 
 
 class GradMemory:
-    """The storage of a target's gradient or tangents: `held` contains the node, or is empty if
+    """The storage of a target's gradient or tangents: `nodes` contains the node, or is empty if
     there is none. `kinds` are the reductions with which bodies write to the target. While the body
-    propagates the gradient itself, it is not `owned`, so that nothing may be written there."""
+    propagates the gradient itself, its node is not `private`, and must not be written to."""
 
-    __slots__ = ("held", "kinds", "owned")
+    __slots__ = ("kinds", "nodes", "private")
 
     def __init__(self) -> None:
-        self.held: list[Node] = []
-        self.owned = True
+        self.nodes: list[Node] = []
+        self.private = True
         self.kinds: set[str] = set()
 
 
@@ -49,7 +49,7 @@ class ScatterTarget:
         self.scatters: list[Var] = []
 
 
-def written(target: Any) -> ScatterTarget:
+def target_of(target: Any) -> ScatterTarget:
     """Returns the target for an array in the body that is being traced."""
     outer_gradients = graph.outer_gradients()
     found = outer_gradients.written.get(id(target))
@@ -72,8 +72,8 @@ class Propagation:
 
     def __init__(self, seeds: Iterable[Var]) -> None:
         outer_gradients, seeds = graph.outer_gradients(), set(seeds)
-        written = outer_gradients.written.values() if outer_gradients else ()
-        self.targets: list[ScatterTarget] = [w for w in written if w.var in seeds and w.scatters]
+        target_of = outer_gradients.written.values() if outer_gradients else ()
+        self.targets: list[ScatterTarget] = [w for w in target_of if w.var in seeds and w.scatters]
         self.scatters = [v for w in self.targets for v in w.scatters]  # what it has to visit
 
     def begin(self) -> None:
@@ -87,23 +87,23 @@ class Propagation:
                     "mode='evaluated'."
                 )
             g = node.literal(w.var.dtype, 0) if w.var.grad is None else w.var.grad
-            w.memory.held, w.memory.owned = [node.resize(g, w.var.size)], False
+            w.memory.nodes, w.memory.private = [node.resize(g, w.var.size)], False
         for v in self.scatters:
             v.grad = node.literal(v.dtype, 0)  # includes variables of inner bodies
 
     def end(self, clear: bool) -> None:
         """Ends the traversal; the gradients are no longer needed if they are to be cleared."""
         for w in self.targets:
-            w.memory.held, w.memory.owned = [], True
+            w.memory.nodes, w.memory.private = [], True
             for v in w.scatters:
                 v.grad = None
             if clear:
                 w.var.grad = w.var.grad_var = None
 
 
-def take() -> list[ScatterTarget]:
-    """Returns the targets of the body that has just been traced, in the order of the first
-    scatters."""
+def take_targets() -> list[ScatterTarget]:
+    """Removes and returns the targets of the body that has just been traced, in the order of their
+    first scatters."""
     outer_gradients = graph.outer_gradients()
     found = [*outer_gradients.written.values()]
     outer_gradients.written.clear()
@@ -113,7 +113,7 @@ def take() -> list[ScatterTarget]:
 def record(kind: str, target: Any, value: Value, at: Access) -> Var | None:
     """Records that the body being traced scatters a value, by a reduction ('' for none) or an
     atomic operation. Returns its variable."""
-    found = written(target)
+    found = target_of(target)
     deps = (found.var, value.var)
     v = SCATTER.record(value.node, (at.index, at.mask), deps, (kind, found.memory))
     if v is not None:
@@ -122,8 +122,8 @@ def record(kind: str, target: Any, value: Value, at: Access) -> Var | None:
     return v
 
 
-def owned(n: Node, size: int) -> Node:
-    """Returns the entries in memory that nothing else holds."""
+def private_copy(n: Node, size: int) -> Node:
+    """Returns a copy of the entries in memory that nothing else uses."""
     if n.op is LITERAL:
         return schedule.materialize(node.literal(n.dtype, n.data, size))
     copy = node.make(op.copy, n.dtype, size, (node.resize(n, size),))
@@ -141,7 +141,7 @@ class _MaskedScatter(LaneRule):
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         (kind, memory), (index, mask) = v.data, v.inputs
         _check(kind)
-        if not memory.held:
+        if not memory.nodes:
             raise RuntimeError(
                 "the tangents of an array that the body of a symbolic loop, branch or call writes "
                 "to were to be propagated from within the body. Propagate them outside of it, or "
@@ -155,11 +155,11 @@ class _MaskedScatter(LaneRule):
 
     def backward(self, v: Var, g: Value | None, sink: Any) -> None:
         (kind, memory), (index, mask) = v.data, v.inputs
-        if g is None and not memory.held:
+        if g is None and not memory.nodes:
             return
         _check(kind)
-        if kind == "add" or not memory.owned:
-            n = gather(memory.held[0], Access(index, mask, "gradient of dr.scatter_add"))
+        if kind == "add" or not memory.private:
+            n = gather(memory.nodes[0], Access(index, mask, "gradient of dr.scatter_add"))
         else:
             n = _write(
                 memory, node.literal(v.dtype, 0), Access(index, mask, _WHAT), op.scatter_exch
@@ -187,12 +187,12 @@ def _name(kind: str) -> str:
 
 def _write(memory: GradMemory, value: Node, at: Access, kind: op.Op | None = None) -> Node:
     """Writes to the memory, and returns the previous values if the operation does."""
-    if is_idle([value], at, memory.held[0].size):
+    if is_idle([value], at, memory.nodes[0].size):
         return node.literal(value.dtype, 0, broadcast_size((value, at.index, at.mask), at.what))
-    after = scatter(WriteTarget(memory.held.pop()), [value], at, kind)
+    after = scatter(WriteTarget(memory.nodes.pop()), [value], at, kind)
     if after is None:
         raise RuntimeError(f"{at.what}: nothing was written")
-    memory.held.append(after)
+    memory.nodes.append(after)
     return value if kind is None else pending.old_value(after, value.dtype)
 
 

@@ -18,9 +18,9 @@ from ..jit.ir.node import BUFFER, LITERAL, Node
 from ..jit.ir.scope import recording
 from ..jit.run import freeze, pending, schedule
 from .graph import Value, Var, next_serial, recorder
-from .rules import Rule, same
+from .rules import Rule, pass_through
 
-STEP = Rule(op.copy, "", (same,), "step")
+STEP = Rule(op.copy, "", (pass_through,), "step")
 """The variable of a value beyond a boundary. Its data are two serial numbers, between which lies
 the iteration that the boundary ends."""
 
@@ -29,10 +29,11 @@ _record = recorder(STEP)
 
 divides = False
 """Whether traversals may have to stop on their way: at boundaries, or for observers."""
-FEW = 1000  # of a gradient with more pending operations, it is not found out what else needs them
+MAX_PENDING = 1000
+"""Of gradients with more pending operations, it is not determined what else needs these."""
 
 
-class Steps:
+class Iterations:
     """The boundaries of a loop, created at the first one."""
 
     __slots__ = ("_start",)
@@ -57,10 +58,10 @@ observers: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 def observe(observer: Any) -> None:
-    """Has an observer told about gradients as long as it exists. At the start of a traversal, its
-    `variables()` returns the variables that it watches. Then `complete(found, rest)` says that
-    nothing more is added to the gradients of some of them; the variables `rest` are still to be
-    visited, last one first. The last call of a traversal has no `rest`."""
+    """Tells an observer about complete gradients for as long as it exists. At the start of a
+    traversal, its `variables()` returns the variables that it watches. Then `complete(found, rest)`
+    says that nothing more will be added to the gradients of some of them; the variables `rest` are
+    still to be visited, last one first. The last call of a traversal has no `rest`."""
     global divides
     observers.add(observer)
     divides = True
@@ -88,8 +89,8 @@ def segments(
 def _divided(
     variables: list[Var], backward: bool, keep: bool, cuts: list[int]
 ) -> Iterator[list[Var]]:
-    recorded = Steps() if keep else None
-    found = _cut(variables, cuts)
+    recorded = Iterations() if keep else None
+    found = _split_at(variables, cuts)
     if backward:
         while found:
             part = found.pop()
@@ -102,7 +103,7 @@ def _divided(
             yield part
 
 
-def _cut(variables: list[Var], cuts: list[int]) -> list[list[Var]]:
+def _split_at(variables: list[Var], cuts: list[int]) -> list[list[Var]]:
     from bisect import bisect  # a library of the system, which few programs need
 
     places = [0, *[bisect(variables, c, key=attrgetter("serial")) for c in cuts], len(variables)]
@@ -115,7 +116,7 @@ def _before(part: list[Var]) -> list[Var]:
     return [*{d: None for v in part for d in v.deps if d is not None and d.serial < first}]
 
 
-def _evaluate(variables: list[Var], recorded: Steps | None) -> None:
+def _evaluate(variables: list[Var], recorded: Iterations | None) -> None:
     found = [v for v in variables if v.grad is not None]
     schedule.evaluate([v.grad for v in found if v.grad is not None])
     if recorded is not None:
@@ -152,8 +153,8 @@ def _observed(variables: list[Var], found: Iterable[list[Var]]) -> Iterator[list
 
 
 def _last_dependents(variables: list[Var], watched: set[Var]) -> dict[Var, list[Var]]:
-    """Returns the variables to which the gradients of watched ones are complete once they have been
-    visited. They are given in order of creation: the first dependent is visited last."""
+    """Returns, for each variable whose visit completes the gradients of watched ones, those watched
+    ones. `variables` are in order of creation: the first dependent is visited last."""
     found: dict[Var, list[Var]] = {}
     waiting = set(watched)
     for v in variables:
@@ -188,7 +189,7 @@ def _pending(nodes: Iterable[Node], avoided: set[Node] | None = None) -> set[Nod
         if avoided is not None and n in avoided:
             return None
         found.add(n)
-        if avoided is None and (len(found) > FEW or n.op.effect or n.op.block):
+        if avoided is None and (len(found) > MAX_PENDING or n.op.effect or n.op.block):
             return None
         todo += [d for d in n.deps if d.op is not BUFFER and d.op is not LITERAL]
     return found

@@ -1,5 +1,5 @@
-"""Where the gradients of a traversal arrive: what is added to the gradient of a variable, and where
-it has one entry, or belongs to a body that is being recorded.
+"""Where the gradients of a traversal arrive: what is added to the gradient of a variable, also if
+that has one entry, or belongs to a body that is being recorded.
 """
 
 from collections.abc import Set
@@ -14,8 +14,18 @@ from ..jit.run import launch, schedule
 from ..jit.trace import access
 from . import memory_rules
 from .algebra import PLAIN, RECORDED, Guards, guard
-from .graph import ADFlag, Value, Var, as_value, scatter_gradient, scope, scopes, title, where
-from .rules import same
+from .graph import (
+    ADFlag,
+    Value,
+    Var,
+    as_value,
+    location_note,
+    scatter_gradient,
+    scope,
+    scopes,
+    title,
+)
+from .rules import pass_through
 
 # Numbers, because members of an enumeration are slow to access.
 _CLEAR_INPUT, _CLEAR_INTERIOR = int(ADFlag.ClearInput), int(ADFlag.ClearInterior)
@@ -94,7 +104,7 @@ class GradientSink:
             if v.serial < self.first or not self.flags & which:
                 return
         if rule.keeps_gradient:
-            rule.clears(v)
+            rule.defer_clearing(v)
         else:
             v.grad = v.grad_var = None
 
@@ -130,15 +140,15 @@ class GradientSink:
             y, g, o = None if y is None else Value(y, v), Value(g, grad_var), RECORDED
         partial = v.rule.partials[i]
         c = partial(o, g, y, *inputs)
-        return o.select(*guard(o, g), c) if guarded and partial is not same else c
+        return o.select(*guard(o, g), c) if guarded and partial is not pass_through else c
 
-    def add(self, i: int, value: Value, lanes_: int = 1) -> None:
+    def add(self, i: int, value: Value, lanes: int = 1) -> None:
         """Adds to the gradient of operand `i` of the current variable."""
         d = self.var.deps[i]
         if d is not None and self.takes(d):
-            self.accumulate(d, value if self.keep else value.node, lanes_)
+            self.accumulate(d, value if self.keep else value.node, lanes)
 
-    def accumulate(self, v: Var, c: Any, lanes_: int) -> None:
+    def accumulate(self, v: Var, c: Any, lanes: int) -> None:
         """Adds a contribution, which represents a number of lanes, to a gradient. It is summed if
         the variable has one entry, which was broadcast. In code that runs for several lanes, it
         counts for the lane that executes it; the sum is computed where it leaves that code."""
@@ -150,7 +160,8 @@ class GradientSink:
             self.outer.add(v, c.node if self.keep else c)
             return
         if v.size == 1:
-            c = arriving(v, c, lanes_) if self.keep else arriving(v, as_value((c, None)), lanes_)[0]
+            total = summed_contribution(v, c if self.keep else as_value((c, None)), lanes)
+            c = total if self.keep else total.node
         if not self.keep:
             v.grad = c if v.grad is None else PLAIN.add(v.grad, c)
         else:
@@ -158,7 +169,7 @@ class GradientSink:
             v.grad, v.grad_var = c if before is None else RECORDED.add(before, c)
 
     def mark(self, v: Var) -> None:
-        """Records what must follow a contribution to the gradient of a variable."""
+        """Notes a contribution to the gradient of a variable from an operation that masks lanes."""
         if self.masking:
             self.masked.add(v)
 
@@ -183,7 +194,9 @@ class GradientSink:
             if access.is_idle(nodes, at, d.size):
                 return
             for value, one in zip(values, at.entries(d.size), strict=True):
-                d.grad, d.grad_var = memory_rules.scatter(memory_rules.full_gradient(d), value, one)
+                d.grad, d.grad_var = memory_rules.scatter(
+                    memory_rules.broadcast_gradient(d), value, one
+                )
             return
         scatter_gradient(d, nodes, at)
 
@@ -209,7 +222,7 @@ class GradientSink:
             if bad.any():
                 lane = int(np.argmax(bad))
                 raise FloatingPointError(
-                    f"the derivative of '{title(v)}'{where(v)} is {what} in lane {lane}"
+                    f"the derivative of '{title(v)}'{location_note(v)} is {what} in lane {lane}"
                 )
 
 
@@ -243,16 +256,16 @@ def lane_sum(a: Value) -> Value:
     return memory_rules.reduce("add", a)
 
 
-def arriving(v: Var, c: Value, lanes_: int = 1) -> Value:
+def summed_contribution(v: Var, c: Value, lanes: int = 1) -> Value:
     """Returns what a contribution, which represents a number of lanes, adds to the gradient of a
-    variable of one entry. That is their sum, unless the variable has a gradient in each of them:
-    because it stands for a value of each of the lanes that execute the current code, or the code
-    around that."""
+    variable of one entry: the sum over the lanes, unless the variable stands for a value in each of
+    the lanes that execute the current code, or the code around it. Then it also has a gradient in
+    each of them."""
     if recording():
         return c
     code, serial = region(), v.serial
     if code is None or v.rule is memory_rules.SCATTER:  # what has been written is there only once
-        return _total(c, lanes_)
+        return _total(c, lanes)
     if serial >= code.begin:
         return c
     while (around := code.around) is not None:
@@ -261,24 +274,24 @@ def arriving(v: Var, c: Value, lanes_: int = 1) -> Value:
             if count != size and c.node.size in (1, count):
                 at = access.Access(code.index, what="gradient", inside=True)
                 zero = Value(literal(v.dtype, 0, size))
-                c = memory_rules.scatter(zero, memory_rules.full(c, count), at)
+                c = memory_rules.scatter(zero, memory_rules.broadcast_to(c, count), at)
         if serial >= around.begin:
             return c
         code = around
-    return _total(c, lanes_)
+    return _total(c, lanes)
 
 
-def _total(c: Value, lanes_: int) -> Value:
+def _total(c: Value, lanes: int) -> Value:
     """Returns the sum of a contribution over its lanes, or the multiple of a contribution that
     represents several lanes."""
     if c.node.size != 1:
         return lane_sum(c)
-    return c if lanes_ == 1 else RECORDED.mul(c, RECORDED.number(c, lanes_))
+    return c if lanes == 1 else RECORDED.mul(c, RECORDED.number(c, lanes))
 
 
 def sweep(variables: list[Var], sink: Any) -> None:
-    """Visits variables, last one first: what `GradientSink.visit` does for each, here without calls
-    where gradients are full."""
+    """Visits variables, last one first, like `GradientSink.visit`, but without calls where
+    gradients are full."""
     masked, general, clears, v = sink.masked, sink.visit, sink.clears, None
     guard = Guards()
     try:

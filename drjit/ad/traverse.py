@@ -20,10 +20,21 @@ from ..jit.ir.scope import using
 from ..jit.locks import catch_up, due, is_held, lock
 from . import generated, graph, segments
 from .algebra import PLAIN, set_keep_graph
-from .graph import ADFlag, ADMode, GradScope, Value, Var, living, scope, scopes, title, where
+from .graph import (
+    ADFlag,
+    ADMode,
+    GradScope,
+    Value,
+    Var,
+    live_variables,
+    location_note,
+    scope,
+    scopes,
+    title,
+)
 from .rules import Rule
 from .scatter_target import Propagation
-from .sink import GradientSink, arriving, in_active_lanes, sweep
+from .sink import GradientSink, in_active_lanes, summed_contribution, sweep
 
 # Numbers, because members of an enumeration are slow to access.
 _CLEAR_EDGES, _CLEAR_INPUT = int(ADFlag.ClearEdges), int(ADFlag.ClearInput)
@@ -32,10 +43,10 @@ _KEEP_GRAPH = int(ADFlag.KeepGraph)
 
 
 class _Queue:
-    """A thread's queue: variables, whether each was created before the one ahead of it, the
-    directions in which they were collected, the device on which the first ones are, variables
-    from before the boundary of a scope that were reached along edges, and the traversals of what
-    a body has written. Variables in it have its `mark`."""
+    """A thread's queue: variables, whether they are `sorted`, newest first, the directions in which
+    they were collected, the device of the first ones, variables `outside` the current scope that
+    were reached along edges, and the traversals of what a body has written. Variables in it have
+    its `mark`."""
 
     __slots__ = ("device", "mark", "modes", "outside", "sorted", "variables", "written")
 
@@ -73,8 +84,8 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | Non
     serial numbers from `since` on, or those that they depend on. `device` is where they are, and
     constants for their derivatives should be.
 
-    A variable that other threads have marked meanwhile may be there twice, as an input, or what
-    lasts: their gradients are passed on by the first visit.
+    An input, or a variable that lasts, may be enqueued twice if another thread has marked it in the
+    meantime; the first visit passes its gradient on.
     """
     queue = _thread.queue
     if queue.device is None:
@@ -87,7 +98,7 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | Non
         reached = set(seeds)
         queue.add(seeds)
         start = max(min((v.serial for v in reached), default=0), since - 1)
-        for v in living() if reached else ():
+        for v in live_variables() if reached else ():
             if v.serial > start and not reached.isdisjoint(v.deps):
                 reached.add(v)
                 queue.add((v,))
@@ -171,7 +182,7 @@ def traverse(
         try:
             locks.traversals = before + 1
             if seeds:
-                _start(seeds, anew)
+                _set_seeds(seeds, anew)
             for written in queue.written:
                 written.begin()
             if queue.device is None or queue.device is current():
@@ -191,7 +202,7 @@ def traverse(
         catch_up()
 
 
-def _start(seeds: Sequence[Var], anew: bool) -> None:
+def _set_seeds(seeds: Sequence[Var], anew: bool) -> None:
     found = [v.grad for v in seeds if v.grad is not None]
     if anew or all(g.op is node.LITERAL and not g.data for g in found):
         inner = scope() or graph.OUTSIDE
@@ -203,7 +214,7 @@ def _start(seeds: Sequence[Var], anew: bool) -> None:
             one = node.CONSTANTS[v.dtype, 1]
             if v in arguments:
                 g = in_active_lanes(v, Value(one))
-                one = (arriving(v, g) if v.size == 1 else g).node
+                one = (summed_contribution(v, g) if v.size == 1 else g).node
             v.grad = one if v.grad is None else PLAIN.add(v.grad, one)
 
 
@@ -228,7 +239,7 @@ def _traverse(
                 variables = [v for v in variables if v.serial >= first]
                 sink.begin(variables)
             clears = flags & _CLEAR_VERTICES
-            interior = _used() if clears not in (0, _CLEAR_VERTICES) else _NONE
+            interior = _with_dependents() if clears not in (0, _CLEAR_VERTICES) else _NONE
             if segments.divides:
                 whole = not first and members is None
                 for segment in segments.segments(variables, True, keep, whole):
@@ -239,7 +250,7 @@ def _traverse(
                 _postpone(sink.inner, outside, members)
             if flags & _CLEAR_EDGES:
                 kept = sink.kept
-                _cut([v for v in variables if v not in kept] if kept else variables, members)
+                _cut_edges([v for v in variables if v not in kept] if kept else variables, members)
         else:
             _forward([*outside, *[v for v in variables if v.serial >= first]], flags, sink)
     except BaseException as error:
@@ -276,7 +287,7 @@ def _fail(error: BaseException, variables: list[Var], sink: GradientSink) -> Non
     received from others."""
     v = sink.var
     if v is not None and v.rule is not None:
-        error.add_note(f"This was the derivative of '{title(v)}'{where(v)}.")
+        error.add_note(f"This was the derivative of '{title(v)}'{location_note(v)}.")
     for v in variables:
         if v.rule is not None and v.rule.always:
             v.rule.reset(v)
@@ -287,9 +298,9 @@ def _check_outside(outside: dict[Var, None]) -> None:
     for v in outside:
         if v.rule is not None:
             raise RuntimeError(
-                f"a tangent was to be propagated to the result of '{title(v)}'{where(v)}, which "
-                "lies outside of the current dr.isolate_grad() scope, or of the body of a symbolic "
-                "loop, branch or call. Propagate it before that begins."
+                f"a tangent was to be propagated to the result of '{title(v)}'{location_note(v)}, "
+                "which lies outside of the current dr.isolate_grad() scope, or of the body of a "
+                "symbolic loop, branch or call. Propagate it before that begins."
             )
 
 
@@ -321,12 +332,12 @@ def _backward(variables: list[Var], flags: int, interior: Set[Var], sink: Gradie
             sink.visit(v, v.rule)
 
 
-def _used() -> set[Var]:
+def _with_dependents() -> set[Var]:
     """Returns the variables that others depend on."""
-    return {d for v in living() for d in v.deps if d is not None}
+    return {d for v in live_variables() for d in v.deps if d is not None}
 
 
-def _cut(variables: list[Var], members: set[Var] | None) -> None:
+def _cut_edges(variables: list[Var], members: set[Var] | None) -> None:
     """Frees the edges of variables, or those to the members of a traversal."""
     if members is None:
         (native.cut or _cut_all)(variables)
@@ -365,7 +376,7 @@ def _forward(variables: list[Var], flags: int, sink: GradientSink) -> None:
         _clear_sources(variables, members, flags, first)
     if flags & _CLEAR_EDGES:
         kept = {*lasting}
-        _cut([v for v in variables if v.serial >= first and v not in kept], members)
+        _cut_edges([v for v in variables if v.serial >= first and v not in kept], members)
 
 
 def _push(v: Var, rule: Any, members: set[Var], sink: GradientSink) -> None:

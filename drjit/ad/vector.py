@@ -18,7 +18,16 @@ from ..jit.trace.access import Access, WriteTarget
 from . import memory_rules
 from .algebra import RECORDED, operands
 from .graph import Value, Var, as_value, take_gradient
-from .memory_rules import LaneRule, LinearOp, Part, Parts, _value, full, gather, reduce
+from .memory_rules import (
+    LaneRule,
+    LinearOp,
+    ManyResults,
+    OneResult,
+    broadcast_to,
+    gather,
+    recorded_value,
+    reduce,
+)
 
 # Vectors from scalars, and scalars from vectors
 
@@ -41,24 +50,24 @@ class _Pack(LaneRule):
 def pack(parts: Sequence[Value], what: str = "vector") -> Value:
     """Makes a vector from scalars."""
     nodes, variables = zip(*parts, strict=True)
-    return _value(PACK, vector.vector(nodes, what), (), variables)
+    return recorded_value(PACK, vector.vector(nodes, what), (), variables)
 
 
 def splat(count: int, a: Value) -> Value:
     """Makes a vector whose features all equal the same scalar."""
-    return _value(SPLAT, node.splat(count, a.node), (), (a.var,))
+    return recorded_value(SPLAT, node.splat(count, a.node), (), (a.var,))
 
 
 def total(a: Value) -> Value:
     """Returns the sum over features."""
-    return _value(TOTAL, vector.total(a.node), (), (a.var,))
+    return recorded_value(TOTAL, vector.total(a.node), (), (a.var,))
 
 
 SPLAT = LinearOp("coopvec_splat", lambda v, t: splat(v.dtype.count, t), lambda v, g: total(g))
 TOTAL = LinearOp("coopvec_sum", lambda v, t: total(t), lambda v, g: splat(v.deps[0].dtype.count, g))
 
 
-class _Unpack(Parts):
+class _Unpack(ManyResults):
     """All features of a vector."""
 
     name = "coopvec_unpack"
@@ -86,8 +95,8 @@ def unpack(a: Value, numbers: Sequence[int] | None = None) -> list[Value]:
     for k in numbers:
         n = vector.feature(a.node, k)
         if not found and a.var is not None:
-            whole = _value(UNPACK, n, (), (a.var,), ({},)).var
-        found.append(_value(FEATURE, n, (), (whole,), k))
+            whole = recorded_value(UNPACK, n, (), (a.var,), ({},)).var
+        found.append(recorded_value(FEATURE, n, (), (whole,), k))
     return found
 
 
@@ -113,7 +122,7 @@ class _Take(LaneRule):
 
 def take(a: Value, index: Node, mask: Node, what: str = "") -> Value:
     """Returns the feature of each lane at an index, 0 where the mask is false."""
-    return _value(TAKE, vector.take(a.node, index, mask, what), (index, mask), (a.var,))
+    return recorded_value(TAKE, vector.take(a.node, index, mask, what), (index, mask), (a.var,))
 
 
 class _Put(LaneRule):
@@ -141,7 +150,7 @@ class _Put(LaneRule):
 def put(a: Value, index: Node, x: Value, mask: Node, what: str = "") -> Value:
     """Replaces the feature at the index of each lane where the mask is true."""
     n = vector.put(a.node, index, x.node, mask, what)
-    return _value(PUT, n, (index, mask), (a.var, x.var))
+    return recorded_value(PUT, n, (index, mask), (a.var, x.var))
 
 
 def _here(mask: Node) -> Node:
@@ -175,7 +184,7 @@ class _Matvec(LaneRule):
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         a, x, *_ = operands(v)
         of_a, of_x, *of_bias = [
-            None if t is None else full(t, n.size) if not n.dtype.is_vector else t
+            None if t is None else broadcast_to(t, n.size) if not n.dtype.is_vector else t
             for t, n in zip(tangents, v.inputs, strict=True)
         ]
         matrix, bias = v.data
@@ -214,13 +223,13 @@ class _Matvec(LaneRule):
             sums.append((matrix, factors, some))
         if of_bias and of_bias[0] is not None:
             if sums and of_bias[0] is not of_a:
-                _give(sink, 0, sums)
+                _add_to_gradient(sink, 0, sums)
                 sums = []
             # A single entry represents all lanes.
-            all_lanes = full(g, v.size) if g.node.size == 1 else g
+            all_lanes = broadcast_to(g, v.size) if g.node.size == 1 else g
             sums.append((bias, (all_lanes,), None))
         if sums:
-            _give(sink, 0 if sums[0][0] is matrix else 2, sums)
+            _add_to_gradient(sink, 0 if sums[0][0] is matrix else 2, sums)
         # Last, so that what the layer was given is not needed for longer than that.
         if of_x is not None:
             sink.add(1, matvec(a, matrix.transpose, g), v.size)
@@ -265,10 +274,10 @@ class _AddLanes(LaneRule):
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         _, *factors = operands(v)
         of_target, *of_factors = tangents
-        result = full(of_target or Value(node.literal(v.dtype, 0)), v.size)
+        result = broadcast_to(of_target or Value(node.literal(v.dtype, 0)), v.size)
         for i, t in enumerate(of_factors):
             if t is not None:
-                t = full(t, factors[i].node.size)
+                t = broadcast_to(t, factors[i].node.size)
                 changed = [*factors[:i], t, *factors[i + 1 :]]
                 result = add_lanes(result, (v.data[0], tuple(changed), v.data[1]))
         return result
@@ -278,7 +287,7 @@ class _AddLanes(LaneRule):
         matrix, some = v.data
         if v.deps[0] is not None:
             sink.add(0, g)
-        lanes, g = max([f.node.size for f in factors]), full(g, v.size)
+        lanes, g = max([f.node.size for f in factors]), broadcast_to(g, v.size)
         for i, d in enumerate(v.deps[1:]):
             if d is None:
                 continue
@@ -292,14 +301,14 @@ class _AddLanes(LaneRule):
             sink.add(i + 1, c, lanes)
 
 
-def _give(sink: Any, i: int, sums: list[LaneSum]) -> None:
+def _add_to_gradient(sink: Any, i: int, sums: list[LaneSum]) -> None:
     """Adds sums to matrices in the gradient of operand `i`, in place if nothing else holds it."""
     d = sink.target(i)
     if d is None:
         return
     if sink.keep:
         for added in sums:
-            d.grad, d.grad_var = add_lanes(memory_rules.full_gradient(d), added)
+            d.grad, d.grad_var = add_lanes(memory_rules.broadcast_gradient(d), added)
         return
     found = []
     for matrix, factors, some in sums:
@@ -317,11 +326,11 @@ def add_lanes(target: Value, added: LaneSum) -> Value:
     taken = WriteTarget(before if before.op is LITERAL else copied)
     n = vector.add_lanes(taken, [(matrix, nodes, some)], GRADIENT)
     rule = OUTER if len(factors) == 2 else ACCUMULATE
-    return _value(rule, n, (before, *nodes), (target.var, *variables), (matrix, some))
+    return recorded_value(rule, n, (before, *nodes), (target.var, *variables), (matrix, some))
 
 
 GRADIENT = "gradient of drjit.nn.matvec"
-PACK, UNPACK, FEATURE = _Pack(), _Unpack(), Part("coopvec_feature", masks=False)
+PACK, UNPACK, FEATURE = _Pack(), _Unpack(), OneResult("coopvec_feature", masks=False)
 TAKE, PUT = _Take(), _Put()
 MATVEC = _Matvec()
 OUTER, ACCUMULATE = _AddLanes("coopvec_outer"), _AddLanes("coopvec_accumulate")

@@ -3,9 +3,9 @@ printing, and interoperability with other libraries.
 """
 
 from ..jit import frames
-from . import habits, members, operators, table
+from . import foreign_names, members, operators, table
 from .base import ArrayBase
 
 frames.guard_members(ArrayBase)
 
-__all__ = ["ArrayBase", "habits", "members", "operators", "table"]
+__all__ = ["ArrayBase", "foreign_names", "members", "operators", "table"]

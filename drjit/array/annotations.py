@@ -8,8 +8,8 @@ from .base import ArrayBase
 if TYPE_CHECKING:
     AnyArray: TypeAlias = ArrayBase
 else:
-    # The type parameters: the class, what converts to it, the components, what converts to those,
-    # the results of reductions, the plain array, and the mask.
+    # The type parameters: the class, what converts to it, the components, what converts to
+    # components, the results of reductions, the plain array, and the mask.
     AnyArray = GenericAlias(ArrayBase, (Any,) * 7)
 
 T = TypeVar("T")

@@ -41,7 +41,7 @@ class ArrayBase:
     A traced one-dimensional array (`_kind` is `leaf`) stores a node in `_node`, and its variable in
     the derivative graph in `_var`. A `nested` array stores its components in `_components`, and a
     `tensor` a one-dimensional array in `_array` and its `_shape`. Components that are Python
-    numbers are stored in `_held`, which is a list or, once shared with NumPy, a NumPy array;
+    numbers are stored in `_numbers`, which is a list or, once shared with NumPy, a NumPy array;
     `_components` is then a copy.
     """
 
@@ -64,17 +64,17 @@ class ArrayBase:
     _namespace: ClassVar[str]
     _usable: ClassVar[bool] = False
     """Whether arrays of the class can be created."""
-    _held: Any
+    _numbers: Any
     _leaf: ClassVar[Any]
     """The one-dimensional type of the innermost components; a Python type in `drjit.scalar`."""
 
     _part: ClassVar[Any] = None
-    """The same, where all components are of that type, and traced."""
+    """The same if all components are traced arrays of that type, and None otherwise."""
 
     _var: Any = None
 
     if TYPE_CHECKING:
-        # Assigned by `operators`, `members` and `function.grad`.
+        # Assigned by `operators`, `members` and `function.ad.grad`.
         grad: Any
 
         def __getattr__(self, name: str) -> Any: ...
@@ -105,8 +105,8 @@ class ArrayBase:
         return GenericAlias(cls, arguments)
 
     def _assign(self, other: Any) -> None:
-        """Takes over the value of an array of the same class. Everyone who refers to this object,
-        or to one of its components, sees the change.
+        """Takes over the value of an array of the same class. All references to this object, or to
+        one of its components, see the change.
         """
         kind = self._kind
         if kind == "leaf":
@@ -125,8 +125,8 @@ class ArrayBase:
                     a._assign(b)
             else:
                 self._components = list(theirs)
-        elif len(other._components) == len(self._held):
-            self._held[:] = other._components
+        elif len(other._components) == len(self._numbers):
+            self._numbers[:] = other._components
         else:
             self._components = list(other._components)
 
@@ -139,13 +139,13 @@ def nested(cls: Any, components: Iterable[Any]) -> Any:
 
 
 def in_place(name: str) -> Callable[[Any, Any], Any]:
-    """Returns the form of an operator that assigns its result to the array, unless that is of
-    another class."""
+    """Returns the in-place form of an operator: it assigns the result to the array, unless the
+    result is of another class."""
     method = f"__{name}__"
 
     def assign(self: Any, other: Any) -> Any:
         r = getattr(self, method)(other)
-        if not isinstance(self, type(r)):  # a class that a program derives keeps its own
+        if not isinstance(self, type(r)):  # arrays of a program's subclass keep that class
             return r
         self._assign(r)
         return self

@@ -17,10 +17,10 @@ from ..jit.lazy import np
 from ..jit.trace.access import Access
 from . import interop, leaf, leaf_access, pytree, table, tensor
 from .base import ArrayBase, KernelValue, type_label
-from .inline import goes_into_each
+from .inline import broadcasts_to_components
 from .leaf import new
 from .promote import number_type
-from .show import component_shape, inner
+from .show import component_shape, innermost
 
 _MISSING = object()
 
@@ -113,7 +113,7 @@ def _parts(cls: Any, part: Any, args: tuple) -> list | None:
 
 
 def _without_keywords(cls: Any, args: tuple, kwargs: dict[str, Any]) -> tuple:
-    """Returns the arguments after `flip_axes`."""
+    """Returns the arguments after applying `flip_axes`."""
     if kwargs.pop("flip_axes", False) and len(args) == 1:
         (arg,) = args
         if isinstance(arg, ArrayBase) and arg._kind == "tensor":
@@ -195,7 +195,7 @@ def _sequence(cls: Any, value: Any) -> list:
 
 
 def is_sequence(value: Any) -> bool:
-    """Returns whether an object has entries: text does not, nor do numbers and bools."""
+    """Returns whether an object has entries. Text does not count, nor do numbers and bools."""
     if isinstance(value, (str, type)):
         return False
     if isinstance(value, Iterable):
@@ -341,7 +341,7 @@ def _nested(cls: Any, args: tuple[Any, ...]) -> list:
             return _from_nested(cls, arg)
         if arg._kind == "leaf" and cls._namespace == "scalar":
             return _components(cls, [*leaf.entries(arg)])
-        if arg._kind == "nested" and not goes_into_each(cls, arg):
+        if arg._kind == "nested" and not broadcasts_to_components(cls, arg):
             return _components(cls, list(arg._components))
     elif isinstance(arg, (list, tuple, KernelValue)):
         return _components(cls, _sequence(cls, arg))
@@ -516,7 +516,7 @@ def _flat_nested(storage: Any, arg: Any) -> tuple[Any, tuple[int, ...]]:
     """Returns the components one after the other, with lanes last."""
     shape = component_shape(arg)
     if arg.__meta__.is_jit and shape is not None:
-        flat, (_, *lanes) = _joined(storage, [(storage(c), (len(c),)) for c in inner(arg)])
+        flat, (_, *lanes) = _joined(storage, [(storage(c), (len(c),)) for c in innermost(arg)])
         return flat, (*shape, *lanes)
     if not issubclass(arg.Value, ArrayBase):
         return storage(list(arg._components)), (len(arg._components),)

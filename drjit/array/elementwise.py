@@ -10,7 +10,7 @@ from ..jit.ir.op import Op
 from ..jit.lazy import np
 from . import leaf, table, tensor
 from .base import ArrayBase, IncompatibleError, KernelValue, nested, type_label
-from .inline import RECORDED, goes_into_each
+from .inline import RECORDED, broadcasts_to_components
 from .promote import Incompatible, check_range, convert, join, nesting, operand, resolve
 
 
@@ -172,7 +172,7 @@ def _components(cls: Any, value: Any, is_mask: bool) -> Any:
     kind, target = cls.__meta__.kind, cls.Mask if is_mask else cls
     if isinstance(value, ArrayBase):
         dims = value.__meta__.dims
-        if value._kind == "nested" and dims and not goes_into_each(cls, value):
+        if value._kind == "nested" and dims and not broadcasts_to_components(cls, value):
             deeper = kind == "matrix" and len(dims) != len(cls.__meta__.dims)
             of_numbers = not issubclass(cls.Value, ArrayBase)
             if deeper or (of_numbers and value._dtype is not target._dtype):

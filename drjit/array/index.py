@@ -19,7 +19,7 @@ from ..jit.ir.node import BUFFER, LITERAL, normalize
 from ..jit.lazy import np
 from ..jit.run import freeze_size, launch, pending, schedule
 from ..jit.trace import access
-from . import elementwise, habits, leaf, leaf_access, table, tensor
+from . import elementwise, foreign_names, leaf, leaf_access, table, tensor
 from .base import ArrayBase, BoundsError, ComponentError, nested, type_label
 from .meta import DYNAMIC, ArrayMeta
 from .show import is_array
@@ -87,8 +87,8 @@ _augmented: set[tuple] = set()  # places of `x[mask] += y` in programs
 
 
 def _warn_of_mask(a: Any) -> None:
-    """Warns of `x[mask]`, unless it is part of `x[mask] += y`: the interpreter has then copied `x`
-    and the mask, for the assignment."""
+    """Warns of `x[mask]`, unless it is part of `x[mask] += y`: there, the interpreter has just
+    copied references to `x` and the mask for the assignment."""
     place = user_location(3)
     if not place or place in _augmented:
         return
@@ -160,8 +160,8 @@ def _is_index_array(key: Any) -> bool:
 
 
 def _is_entries_index(self: Any, key: Any) -> bool:
-    """Returns whether a key is an array of Python integers, and the array is one of Python numbers
-    of any size."""
+    """Returns whether a key is an array of Python integers, and `self` is a dynamically sized array
+    of Python numbers."""
     if self._namespace != "scalar" or self.__meta__.dims != (DYNAMIC,) or not is_array(key):
         return False
     kind, dims = key.__meta__.kind, key.__meta__.dims
@@ -178,7 +178,7 @@ def _set_entries(self: Any, index: list, value: Any) -> None:
         )
     positions = [_position(self, i, size, "__setitem__") for i in index]
     for k, i in enumerate(positions):
-        self._held[i] = values[k if len(values) > 1 else 0]
+        self._numbers[i] = values[k if len(values) > 1 else 0]
 
 
 def _position(self: Any, i: int, size: int, method: str) -> int:
@@ -281,7 +281,7 @@ def _number(self: Any, cls: Any, value: Any) -> Any:
 def _set_component(self: Any, i: int, value: Any) -> None:
     kind: Any = self.Value
     if not issubclass(kind, ArrayBase):
-        self._held[i] = _number(self, type(self), value)
+        self._numbers[i] = _number(self, type(self), value)
         return
     if not isinstance(value, kind):
         if isinstance(value, (bool, int, float, np.number, np.bool_)):
@@ -367,7 +367,7 @@ def _set_masked_tensor(self: Any, mask: Any, value: Any) -> None:
             values = values[leading:]
             whole = len(values) <= rest
         else:
-            whole = tensor.fits(values, shape)
+            whole = tensor.is_assignable(values, shape)
         if not whole:
             tensor.setitem(self, mask, value)
             return
@@ -459,5 +459,5 @@ def no_attribute(self: Any, name: str) -> AttributeError:
     """Returns the error to raise for a missing attribute."""
     text = f"{type(self).__name__!r} object has no attribute {name!r}"
     if name[:1] != "_":
-        text += habits.of_array(name)
+        text += foreign_names.array_hint(name)
     return AttributeError(text, name=name, obj=self)

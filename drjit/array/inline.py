@@ -15,18 +15,18 @@ from ..jit import frames
 from ..jit.ir import op as ops
 from ..jit.ir.node import SizeError
 from .base import ArrayBase
-from .leaf import constants, new
+from .leaf import constant_maker, new
 from .pytree import leaf_arrays
-from .recorders import backward, forward, recorder, select, ternary, unary
+from .recorders import array_first, number_first, recorder, select, ternary, unary
 
 
 def leaf_operators(cls: type, mask: type, general: type) -> dict[str, Callable]:
     """Returns the operator methods of a class whose comparisons return `mask`; `general` has the
     general methods."""
     rows: list[tuple[str, ops.Op, Callable, type]] = []
-    rows += [(f"__{o.method}__", o, forward, cls) for o in ops.ARITHMETIC]
-    rows += [(f"__r{o.method}__", o, backward, cls) for o in ops.ARITHMETIC]
-    rows += [(f"__{o.method}__", o, forward, mask) for o in ops.COMPARISONS]
+    rows += [(f"__{o.method}__", o, array_first, cls) for o in ops.ARITHMETIC]
+    rows += [(f"__r{o.method}__", o, number_first, cls) for o in ops.ARITHMETIC]
+    rows += [(f"__{o.method}__", o, array_first, mask) for o in ops.COMPARISONS]
     rows += [(f"__{o.method}__", o, unary, cls) for o in ops.UNARY]
     return {
         name: own_code(recorder(form, o, cls, result, getattr(general, name)), name, cls)
@@ -46,8 +46,8 @@ def own_code(f: Any, name: str, cls: type) -> Callable:
 
 
 def _binary(op_: ops.Op, cls: Any, result: Any) -> Callable:
-    first = own_code(recorder(forward, op_, cls, result, nothing), op_.name, cls)
-    second = own_code(recorder(backward, op_, cls, result, nothing), op_.name, cls)
+    first = own_code(recorder(array_first, op_, cls, result, record_nothing), op_.name, cls)
+    second = own_code(recorder(number_first, op_, cls, result, record_nothing), op_.name, cls)
 
     def binary(a, b):
         return first(a, b) if type(a) is cls else second(b, a)
@@ -60,10 +60,10 @@ def _on_components(op_: ops.Op, cls: Any) -> Callable:
     broadcast to the components."""
     entry = cls.Value
     on_entries = RECORDERS[op_][entry]
-    if on_entries is nothing:
-        return nothing
+    if on_entries is record_nothing:
+        return record_nothing
     result = cls.Mask if op_.result == "mask" else cls
-    single, shared = frozenset((entry, float, int)), constants(entry)
+    single, shared = frozenset((entry, float, int)), constant_maker(entry)
     kinds = [(cls, single)] * op_.arity
     if op_.result == "second":
         kinds[0] = (cls.Mask, frozenset((entry.Mask,)))
@@ -98,8 +98,8 @@ def _on_components(op_: ops.Op, cls: Any) -> Callable:
 def _on_storage(op_: ops.Op, cls: Any) -> Callable:
     """Returns the operation on tensors of one class and shape, combined with numbers."""
     on_entries = RECORDERS[op_][cls.Array]
-    if on_entries is nothing:
-        return nothing
+    if on_entries is record_nothing:
+        return record_nothing
     result = cls.Mask if op_.result == "mask" else cls
     kinds = [cls.Mask if op_.result == "second" else cls] + [cls] * (op_.arity - 1)
 
@@ -124,47 +124,47 @@ def _on_storage(op_: ops.Op, cls: Any) -> Callable:
     return on_storage
 
 
-def nothing(*_: Any) -> None:
-    """Records nothing: for classes that are left to the general case."""
+def record_nothing(*_: Any) -> None:
+    """Records nothing: for classes that the general case handles."""
 
 
 class ByClass(dict[type, Callable]):
     """Functions by the class of an operand, made on first use for the classes of the table."""
 
     def __init__(self, make: Callable[[Any], Callable]) -> None:
-        super().__init__({float: nothing, int: nothing})
+        super().__init__({float: record_nothing, int: record_nothing})
         self._make = make
 
     def __missing__(self, cls: Any) -> Callable:
         if "__meta__" not in cls.__dict__:
-            return nothing
+            return record_nothing
         made = self[cls] = self._make(cls)
         return made
 
 
 _native: Callable[[ops.Op, type, Callable], Callable] | None = None
-derived: "list[ByClass]" = []
+dependent_tables: "list[ByClass]" = []
 """Tables of functions that consist of recorders."""
 
 
 def use_native(form: Callable[[ops.Op, type, Callable], Callable]) -> None:
-    """Has all recorders take the form that the function gives them."""
+    """Replaces all recorders by the forms that a function gives them."""
     global _native
     _native = form
-    for op_, known in RECORDERS.items():
-        for cls, function in [*known.items()]:
+    for op_, by_class in RECORDERS.items():
+        for cls, function in [*by_class.items()]:
             kind = getattr(cls, "_kind", "")
             if kind == "leaf":
-                known[cls] = form(op_, cls, function)
+                by_class[cls] = form(op_, cls, function)
             elif kind in ("nested", "tensor"):
-                del known[cls]  # made again, from those of its components
-    for made in derived:
-        made.clear()
+                del by_class[cls]  # made again, from those of its components
+    for table in dependent_tables:
+        table.clear()
 
 
 def _recorder(op_: ops.Op, cls: Any) -> Callable:
     """Returns the function that records an operation on arrays of a class."""
-    made = nothing if op_.arity > 3 else _for_class(op_, cls)
+    made = record_nothing if op_.arity > 3 else _for_class(op_, cls)
     return made if _native is None else _native(op_, cls, made)
 
 
@@ -172,29 +172,29 @@ RECORDERS = {o: ByClass(partial(_recorder, o)) for o in ops.TABLE.values()}
 
 
 def _recorded(op_: ops.Op) -> Callable:
-    known = RECORDERS[op_]
+    by_class = RECORDERS[op_]
 
     def unary(a: Any) -> Any:
-        return known[type(a)](a)
+        return by_class[type(a)](a)
 
     def binary(a: Any, b: Any) -> Any:
-        result = known[type(b)](a, b)
-        return known[type(a)](a, b) if result is None else result
+        result = by_class[type(b)](a, b)
+        return by_class[type(a)](a, b) if result is None else result
 
     def ternary(a: Any, b: Any, c: Any) -> Any:
         for kind in type(c), type(b), type(a):
-            result = known[kind](a, b, c)
+            result = by_class[kind](a, b, c)
             if result is not None:
                 return result
         return None
 
-    return (nothing, unary, binary, ternary, nothing)[min(op_.arity, 4)]
+    return (record_nothing, unary, binary, ternary, record_nothing)[min(op_.arity, 4)]
 
 
 RECORDED = {o: _recorded(o) for o in ops.TABLE.values()}
-"""Functions that apply an operation to one-dimensional arrays of one class, or vectors of them, and
-numbers that combine with these, which covers most operations in programs, and to tensors of one
-shape. They return None for anything else, including errors."""
+"""Functions that apply an operation to one-dimensional arrays of one class, to vectors of these, or
+to tensors of one shape, each possibly combined with numbers: most operations in programs. They
+return None for anything else, including errors."""
 
 
 def _for_class(op_: ops.Op, cls: Any) -> Callable:
@@ -204,19 +204,19 @@ def _for_class(op_: ops.Op, cls: Any) -> Callable:
             made = _binary(op_, cls, result)
         else:
             form = select if op_.result == "second" else unary if op_.arity == 1 else ternary
-            made = recorder(form, op_, cls, result, nothing)
+            made = recorder(form, op_, cls, result, record_nothing)
         return own_code(made, op_.name, cls)
     meta = cls.__meta__
     if meta.kind == "tensor" and meta.is_jit:
         return _on_storage(op_, cls)
     of_leaves = meta.kind == "vector" and getattr(cls.Value, "_kind", "") == "leaf"
-    return _on_components(op_, cls) if of_leaves and meta.is_jit else nothing
+    return _on_components(op_, cls) if of_leaves and meta.is_jit else record_nothing
 
 
 # Operators of nested arrays: an operand of the same class is combined component by component
 
 
-def goes_into_each(cls: Any, arg: Any) -> bool:
+def broadcasts_to_components(cls: Any, arg: Any) -> bool:
     """Returns whether a nested array has the type of the class's components, and is broadcast to
     all of them."""
     mine, theirs = cls.__meta__, arg.__meta__
@@ -289,7 +289,7 @@ def _with_components(
     otherwise: Callable,
     reflected: bool = False,
 ) -> Callable:
-    leaf, shared = cls._leaf, constants(cls._leaf)
+    leaf, shared = cls._leaf, constant_maker(cls._leaf)
 
     def binary(self, other):
         kind, components = type(other), None
@@ -318,10 +318,10 @@ def _with_components(
 
 
 def exceeding(op_: ops.Op) -> tuple[ops.Op, ops.Op]:
-    """Returns the comparison of an array with a number that tells where the extremum of the two is
-    the number, for one that is the second operand, and for one that is the first: if they are
-    equal, the first operand receives the gradient of a minimum, the second one that of a maximum.
-    """
+    """Returns two comparisons of an array with a number, which tell where the extremum is the
+    number: the first if the number is the second operand, the second if it is the first one. They
+    differ in ties: the first operand then receives the gradient of a minimum, the second one that
+    of a maximum."""
     return (ops.gt, ops.ge) if op_ is ops.minimum else (ops.le, ops.lt)
 
 
@@ -330,10 +330,9 @@ NEAR_ZERO = 1e-7
 
 
 def at_zero(op_: ops.Op, keeps_nan: bool) -> ops.Op:
-    """Returns the comparison of an array with a zero that tells where the extremum of the two is
-    the zero, if that is the second operand (`keeps_nan`), or otherwise where it is the array, if
-    that is the second one. Of two zeros the extremum is the second operand, whatever their
-    signs."""
+    """Returns the comparison of an array with a zero that tells where the extremum is the second
+    operand: the zero if `keeps_nan`, and the array otherwise. If both are zeros, whatever their
+    signs, the extremum is the second operand."""
     return ops.ge if (op_ is ops.minimum) is keeps_nan else ops.le
 
 
@@ -346,8 +345,8 @@ def extrema(op_: ops.Op, keeps_nan: bool) -> ByClass:
     """Returns functions that record `op_` on arrays of a class and on numbers, or return None, by
     the class of the second operand, or of the first one if the second one is a number. If an
     operand is NaN, the result is NaN (`keeps_nan`) or the other operand."""
-    derived.append(ByClass(partial(_extremum, op_, keeps_nan)))
-    return derived[-1]
+    dependent_tables.append(ByClass(partial(_extremum, op_, keeps_nan)))
+    return dependent_tables[-1]
 
 
 def _extremum(op_: ops.Op, keeps_nan: bool, cls: type[ArrayBase]) -> Callable:
@@ -355,8 +354,8 @@ def _extremum(op_: ops.Op, keeps_nan: bool, cls: type[ArrayBase]) -> Callable:
     after, before = [RECORDERS[o][cls] for o in exceeding(op_)]
     decides = RECORDERS[at_zero(op_, keeps_nan)][cls]
     is_float, is_leaf = cls._dtype.is_float, cls._kind == "leaf"
-    if of_both is nothing:
-        return nothing
+    if of_both is record_nothing:
+        return record_nothing
 
     def extremum(a: Any, b: Any) -> Any:
         kind, other = type(a), type(b)

@@ -3,7 +3,7 @@ with pickle.
 
 Axes are those of the class, with lanes last: N 3D vectors are an array of shape (3, N). If element
 types agree, a leaf array and the NumPy array made from it (or vice versa) share memory, wherever
-that is; `drjit.jit.cpu.memory` says how kernels read it.
+the memory is; `drjit.jit.cpu.memory` says how kernels read it.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ from ..jit.trace.access import Access
 from . import leaf, leaf_access, table, tensor
 from .base import ArrayBase, nested, type_label
 from .meta import DYNAMIC
-from .show import component_shape, evaluated, inner, is_array, ragged, shape_of
+from .show import component_shape, evaluated, innermost, is_array, ragged, shape_of
 
 _PROTOCOLS = (
     "__array_interface__", "__array__", "__dlpack__", "__cuda_array_interface__", "__buffer__",
@@ -102,7 +102,7 @@ def from_object(cls: Any, obj: Any, flip_axes: bool = False) -> Any:
     if getattr(obj, "requires_grad", False):
         _warn_of_gradients(cls, obj)
         obj = obj.detach()
-    there = away(cls)
+    there = off_host_device(cls)
     if there is not None:
         found = there.import_array(obj, f"{type_label(cls)}()")
         if found is not None:
@@ -230,7 +230,7 @@ def components(value: Any) -> np.ndarray:
     shape = shape_of(value)
     if shape is None:
         raise ragged(value, f"{type_label(value)}.numpy()")
-    leaves = list(inner(value))
+    leaves = list(innermost(value))
     if not value.__meta__.is_jit:
         return np.array(leaves, dtype).reshape(shape)
     result = np.empty((len(leaves), shape[-1]), dtype)
@@ -248,18 +248,18 @@ def _shared(value: Any) -> np.ndarray:
     if shape is None:
         raise ragged(value, f"{type_label(value)}.numpy()")
     if not issubclass(value.Value, ArrayBase):
-        if type(value._held) is list:
-            value._held = np.array(value._held, value._dtype.numpy)
-        return value._held
+        if type(value._numbers) is list:
+            value._numbers = np.array(value._numbers, value._dtype.numpy)
+        return value._numbers
     vectors = list(_vectors(value))
-    owner: Any = getattr(vectors[0]._held, "base", None) if vectors else None
+    owner: Any = getattr(vectors[0]._numbers, "base", None) if vectors else None
     if owner is not None and owner.size == prod(shape):
         rows = owner.reshape(-1, shape[-1])
-        if [_address(v._held) for v in vectors] == [_address(row) for row in rows]:
+        if [_address(v._numbers) for v in vectors] == [_address(row) for row in rows]:
             return owner.reshape(shape)
     owner = components(value)
     for vector, row in zip(vectors, owner.reshape(-1, shape[-1]), strict=True):
-        vector._held = row
+        vector._numbers = row
     return owner
 
 
@@ -322,7 +322,7 @@ def dlpack(value: Any, stream: Any = None, **arguments: Any) -> Any:
     Raises:
         BufferError: `stream` is not None, though the array is on the host.
     """
-    there = away(value)
+    there = off_host_device(value)
     if there is not None:
         return there.dlpack(*_dense(value, there), stream, **arguments)
     if stream is not None:
@@ -401,10 +401,10 @@ def set_state(value: Any, state: tuple[tuple[int, ...], bytes]) -> None:
         value._var = None
 
 
-# Arrays that stay on a device without memory of the process, such as a GPU
+# Arrays in memory of a device, such as a GPU, rather than of the process
 
 
-def away(value: Any) -> Device | None:
+def off_host_device(value: Any) -> Device | None:
     """Returns the device of an array or class if its memory is not that of the process."""
     device = value._device
     return None if device is None or device.on_host else device
@@ -442,11 +442,12 @@ def _dense(value: Any, device: Device) -> tuple[Any, dt.DType, tuple[int, ...]]:
 
 
 def cuda_interface(value: Any) -> dict[str, Any]:
-    """The array as `__cuda_array_interface__` describes it, for CuPy, Numba and others.
+    """Returns the value of `__cuda_array_interface__`, for CuPy, Numba and others.
 
-    The memory stays valid as long as this array does, also if it is written to: that copies it.
+    The memory stays valid as long as this array exists, even if the array is written to, which
+    makes a copy.
     """
-    device = away(value)
+    device = off_host_device(value)
     if device is None:
         raise AttributeError(f"{type_label(value)} has no attribute '__cuda_array_interface__'")
     value._exported = device.export(*_dense(value, device))
@@ -454,7 +455,7 @@ def cuda_interface(value: Any) -> dict[str, Any]:
 
 
 def _add_cuda_interface(cls: Any) -> None:
-    if cls._kind != "nested" and away(cls) is not None:
+    if cls._kind != "nested" and off_host_device(cls) is not None:
         cls.__cuda_array_interface__ = property(cuda_interface)
 
 

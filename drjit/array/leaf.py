@@ -45,10 +45,10 @@ def apply(op_: Op, *args: Any) -> Any:
         cls = type(args[1])
     nodes = tuple([a._node for a in args])
     node.check_types(op_, nodes)
-    return combined(cls, op_, nodes, tuple([a._var for a in args]), ())
+    return combine_nodes(cls, op_, nodes, tuple([a._var for a in args]), ())
 
 
-def combined(
+def combine_nodes(
     cls: Any, op_: Op, nodes: tuple[Node, ...], variables: tuple, given: Sequence[Any]
 ) -> Any:
     """Applies the operation to nodes of valid element types and their variables, and returns an
@@ -84,17 +84,17 @@ def check_empty(what: str, nodes: Sequence[Node], given: Sequence[Any] = ()) -> 
 
 
 # Without calls of Python functions, because there are many arrays.
-_held = attrgetter("_node", "_var")
+_node_and_var = attrgetter("_node", "_var")
 
 
 def value(a: Any) -> Value:
     """Returns the traced value of an array with its variable in the derivative graph."""
-    return as_value(_held(a))
+    return as_value(_node_and_var(a))
 
 
 def values(arrays: Iterable[Any]) -> list[Value]:
     """Returns the traced values of arrays."""
-    return [*map(as_value, map(_held, arrays))]
+    return [*map(as_value, map(_node_and_var, arrays))]
 
 
 def assign(array: Any, v: Value) -> None:
@@ -118,7 +118,7 @@ def literal(cls: type, value: Any, size: int = 1) -> Any:
     return wrap(cls, node.literal(cls._dtype, value, size))
 
 
-def constants(cls: Any) -> Callable[..., Any]:
+def constant_maker(cls: Any) -> Callable[..., Any]:
     """Returns a function that converts a Python number to an array of the class, by default of size
     1. Values that the class does not accept are returned unchanged."""
     made, diff = node.literal_converter(cls._dtype), cls._diff
@@ -164,7 +164,7 @@ def lane(cls: Any, size: int) -> Any:
 def resize(a: Any, size: int) -> Any:
     """Broadcasts an array of size 1 to another size. The result is another array in any case."""
     if a._node.size != size:
-        return from_value(type(a), memory_rules.full(value(a), size))
+        return from_value(type(a), memory_rules.broadcast_to(value(a), size))
     copy: Any = wrap(type(a), a._node)
     if a._var is not None:
         copy._var = a._var
@@ -202,10 +202,10 @@ def any_set(n: Node, device: Device | None = None) -> bool:
 
 
 def from_numbers(cls: Any, values: Sequence) -> Any:
-    """Returns an array of numbers of its type, or of floats, which are rounded to it.
+    """Returns an array of numbers that the element type has, or of floats, which are rounded to it.
 
     Raises:
-        OverflowError: the type does not have one of them.
+        OverflowError: the type cannot represent one of them.
     """
     data = (cls._device or current()).upload_numbers(cls._dtype, values)
     return wrap(cls, node.buffer(cls._dtype, len(values), data))
@@ -228,9 +228,9 @@ def from_numpy(cls: Any, values: np.ndarray, copy: bool = False) -> Any:
     return wrap(cls, node.buffer(dtype, size, buffer))
 
 
-# Numbers that stand for traced values: programs that decompose a PyTree of arrays pass its values
-# on as numbers, and look the values up by them as long as they exist. The upper half of a number
-# identifies the variable in the derivative graph, the lower 32 bits the traced value.
+# Numbers that stand for traced values: programs that decompose a PyTree of arrays pass on numbers
+# in place of its values, and look up the values by them as long as these exist. The upper half of
+# a number identifies the variable in the derivative graph, the lower 32 bits the traced value.
 
 _nodes: WeakValueDictionary[int, Node] = WeakValueDictionary()
 _vars: WeakValueDictionary[int, Var] = WeakValueDictionary()

@@ -29,7 +29,8 @@ F = TypeVar("F", bound=Callable)
 
 
 def _on_its_device(function: F) -> F:
-    """Decorator of functions of an array that launch something, constants or not, where that is."""
+    """Decorator of functions that launch work on an array, even if it is constant: the work runs on
+    the array's device."""
 
     @wraps(function)
     def call(*args: Any) -> Any:
@@ -60,8 +61,8 @@ def gather_packet(source: Any, at: access.Access) -> list:
 
 
 def gather_weighted(source: Any, taps: list[access.Access], weights: list) -> list | None:
-    """Sums of the entries of records with weights of the source's type; None where gathers and
-    products serve better, or have to, since derivatives are recorded.
+    """Returns weighted sums of the entries of records, with weights of the source's type. Returns
+    None where gathers and products are faster, or are needed because derivatives are recorded.
     """
     if any(type(a) is not type(source) or a._var is not None for a in (source, *weights)):
         return None
@@ -70,22 +71,23 @@ def gather_weighted(source: Any, taps: list[access.Access], weights: list) -> li
 
 
 def replace(array: Any, change: Callable[..., ir.Node | None], *args: Any) -> bool:
-    """Replaces the node of an array by the result of `change(replacement, *args)`, which takes over
-    the only reference to it, so that the next scatter can write in place. If the result is None, or
-    `change` fails, the array is unchanged. Returns whether the node was replaced."""
+    """Replaces the node of an array by the result of `change(replacement, *args)`. The replacement
+    takes over the only reference to the old node, so that a scatter can write in place. If the
+    result is None, or `change` fails, the array is unchanged. Returns whether the node was
+    replaced."""
     if launch.on_change is not None:
         launch.on_change(array, array._node)
     node = array._node
     witness = weakref.ref(node)
     array._node = None
     # A frozen function repeats what it has recorded for memory of its own.
-    taken = access.WriteTarget(node, array._device, launch.on_read is None)
+    replacement = access.WriteTarget(node, array._device, launch.on_read is None)
     del node
     after = None
     try:
-        after = change(taken, *args)
+        after = change(replacement, *args)
     finally:
-        # Until it is replaced, the old node is kept alive by `taken` or by a frame of the
+        # Until it is replaced, the old node is kept alive by `replacement` or by a frame of the
         # exception's traceback.
         array._node = witness() if after is None else after
     return after is not None
@@ -117,7 +119,7 @@ def scatter(target: Any, values: list, at: access.Access) -> bool:
     before = None
     differentiable = _differentiable(target, values)
     if differentiable and at.reduce not in ("", "add") and not recording():
-        if at.packet > 1:  # of which each has to find what the one before has left
+        if at.packet > 1:  # each entry's scatter has to see the result of the previous one
             for value, one in zip(values, at.entries(size), strict=True):
                 scatter(target, [value], one)
             return True

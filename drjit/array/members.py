@@ -185,8 +185,8 @@ def _absent(name: str) -> property:
     return property(absent, absent, doc=f"The component {name}.")
 
 
-def _part(name: str) -> property:
-    """Returns the property of arrays without such a component: their real or imaginary part."""
+def _real_or_imaginary(name: str) -> property:
+    """Returns the property `real` or `imag` of arrays that have no such component."""
 
     def get(self: Any) -> Any:
         if self.__meta__.kind == "quaternion":
@@ -269,12 +269,12 @@ def set_label(self: Any, name: str) -> None:
             set_label(c, f"{name}_{part}")
 
 
-def number_of(self: Any) -> int:
+def value_number(self: Any) -> int:
     """A number that identifies the traced value of a one-dimensional array; 0 for others."""
     return leaf.number_of_node(self._node) if self._kind == "leaf" else 0
 
 
-def number_of_derivative(self: Any) -> int:
+def derivative_number(self: Any) -> int:
     """A number that identifies the variable in the derivative graph; 0 without one."""
     return leaf.number_of_var(self._var)
 
@@ -294,8 +294,8 @@ def _swizzle(name: str) -> property:
 # attributes of classes without __getattr__ several times as fast.
 @cache
 def _swizzles(size: int) -> dict[str, property]:
-    """Returns the properties of arrays with that many components; the first such class needs them,
-    and many programs have none with four."""
+    """Returns the properties of arrays with that many components. They are created for the first
+    such class, as many programs have none with four."""
     letters = "xyzw"[:size]
     names = ["".join(p) for n in range(2, 5) for p in product(letters, repeat=n)]
     return {name: _swizzle(name) for name in names}
@@ -316,8 +316,8 @@ def add_swizzles(cls: Any) -> None:
                 setattr(cls, name, swizzle)
 
 
-def derive(cls: Any) -> None:
-    """Prepares a class that a program derives from a class of the table."""
+def init_subclass(cls: Any) -> None:
+    """Prepares a program's subclass of a class of the table."""
     if "__meta__" not in vars(cls):
         cls.__getattr__ = get_attribute
 
@@ -408,7 +408,7 @@ _MEMBERS: dict[str, Any] = {
     "__getitem__": index.getitem,
     "__setitem__": index.setitem,
     "__delitem__": delete,
-    "__init_subclass__": classmethod(derive),
+    "__init_subclass__": classmethod(init_subclass),
     "__copy__": lambda self: _detached_copy(self),
     "__deepcopy__": lambda self, memo: _detached_copy(self),
     "__array__": interop.to_array,
@@ -427,8 +427,8 @@ _MEMBERS: dict[str, Any] = {
     "shape": property(shape),
     "array": property(array),
     "label": property(get_label, set_label),
-    "index": property(number_of),
-    "index_ad": property(number_of_derivative),
+    "index": property(value_number),
+    "index_ad": property(derivative_number),
     "T": property(transposed),
     "mT": property(matrix_transposed),
     "__float__": _converted("__float__", float),
@@ -441,7 +441,7 @@ _MEMBERS: dict[str, Any] = {
     "__complex__": _complex,
 }
 _MEMBERS |= {name: _absent(name) for name in "xyzw"}
-_MEMBERS |= {name: _part(name) for name in ("real", "imag")}
+_MEMBERS |= {name: _real_or_imaginary(name) for name in ("real", "imag")}
 for _name, _member in _MEMBERS.items():
     setattr(ArrayBase, _name, _member)
 table.finishers += (add_swizzles, _add_index)

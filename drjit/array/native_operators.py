@@ -43,9 +43,9 @@ foreign.symbols["drjit_operators"] = ctypes.addressof(_operators)
 
 
 class _OrdinaryNumbers(dict[float, float | None]):
-    """A table of numbers rounded to a type; None for zeros, of which two compare equal if they are
-    floats, for the `special` numbers, which may simplify an operation, and for integers that the
-    type does not have. Programs use the same few constants over and over."""
+    """A table of numbers rounded to a type. The value is None for zeros, as -0.0 equals 0.0, for
+    the `special` numbers, which may simplify an operation, and for integers that the type does not
+    have. Programs use the same few constants over and over."""
 
     def __init__(self, dtype: DType, special: tuple) -> None:
         super().__init__()
@@ -139,15 +139,15 @@ class NativeOperators:
     def __init__(self, places: dict[str, int]) -> None:
         self._places, self._bases = places, _bases()
         self._python: dict[tuple[type, str], Any] = {}  # the methods that were there before
-        self._kept: list[Any] = []
+        self._referents: list[Any] = []
         self._classes = 0
         self._fields = cache(_fields)
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._kept))
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._referents))
         objects.fill(_operators, **_OBJECTS)
         for k, o in enumerate(_NUMBERED):
             for at, kind in (k, ""), (objects.OTHERS + k, "i"):
                 other = self._other(f"__{kind}{o.method}__", f"__r{o.method}__")
-                self._kept.append(other)
+                self._referents.append(other)
                 _operators.others[at] = id(other)
 
     def _other(self, method: str, reflected: str) -> Callable:
@@ -169,7 +169,7 @@ class NativeOperators:
             return
         self._classes += 1
         records = (Record * len(_NUMBERED))()
-        self._kept += (cls, records)
+        self._referents += (cls, records)
         found: dict[str, tuple[str, Any]] = {}  # methods, and the functions for the slots
         for o, record in zip(_NUMBERED, records, strict=True):
             name, entry = o.method, "compare" if o in _COMPARISONS else f"op_{o.name}"
@@ -198,12 +198,14 @@ class NativeOperators:
         self._python[cls, method] = before
         setattr(cls, method, after)
 
-    def _fill(self, record: Any, o: ops.Op, cls: Any, forward: Any, backward: Any = None) -> None:
+    def _fill(
+        self, record: Any, o: ops.Op, cls: Any, array_first: Any, number_first: Any = None
+    ) -> None:
         result = cls.Mask if o.result == "mask" else cls
         fold = node.folder(o, result._dtype)
         special = ops.special_numbers(o, cls._dtype)
         tables = [self._numbers(cls, o, s) for s in (special if o.commutative else (), special)]
-        self._kept += (forward, backward, tables, fold, result, cls.Mask)
+        self._referents += (array_first, number_first, tables, fold, result, cls.Mask)
         record.type, record.op, record.out = id(cls), id(o), id(result._dtype)
         record.node, record.var = self._fields(cls)
         first = cls.Mask if o.result == "second" else cls
@@ -211,13 +213,13 @@ class NativeOperators:
         record.dtype, record.result = id(cls._dtype), id(result)
         record.result_node, record.result_var = self._fields(result)
         (first, first_zero), (second, second_zero) = tables
-        if not o.in_code:  # of which a number is the data
+        if not o.in_code:  # numbers are data
             record.first_numbers, record.first_zero = _address(first), _address(first_zero)
             record.zero = _address(second_zero)
         record.numbers, record.in_code = _address(second), o.in_code
         record.floats, record.fold = cls._dtype.is_float, _address(fold)
         record.involution, record.idempotent = id(o) if o.involution else 0, o.idempotent
-        record.forward, record.backward = id(forward), id(backward)
+        record.forward, record.backward = id(array_first), id(number_first)
         rule = element_recorder(o, result._dtype)[0]
         if rule is not None:
             record.rule = id(rule)
@@ -233,10 +235,15 @@ class NativeOperators:
 
     def recorder(self, o: ops.Op, cls: Any, function: Callable) -> Callable:
         """Returns the native form of a function that records an operation on arrays of a class."""
-        if cls._kind != "leaf" or not cls._usable or o.arity > 3 or function is inline.nothing:
+        if (
+            cls._kind != "leaf"
+            or not cls._usable
+            or o.arity > 3
+            or function is inline.record_nothing
+        ):
             return function
         record = Record()
-        self._kept.append(record)
+        self._referents.append(record)
         self._fill(record, o, cls, function, lambda x, y: function(y, x))
         name = _RECORDED[o.arity - 1]
         return loader.bound(name, self._places[name], ctypes.addressof(record))

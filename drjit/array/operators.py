@@ -16,7 +16,7 @@ from ..jit.lazy import np
 from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, in_place, type_label
 from .elementwise import UnsupportedError, elementwise, promoted
-from .inline import RECORDERS, nothing
+from .inline import RECORDERS, record_nothing
 from .promote import Incompatible, expr_t, number_type, operand
 
 _PRODUCTS = {ops.mul: special.product, ops.div: special.quotient}
@@ -51,8 +51,8 @@ def _apply(op_: ops.Op, a: Any, symbol: str, b: Any) -> Any:
         text = f"unsupported operand type(s) for {_expression(a, symbol, b)}{hint}"
         raise OperandError(text) from None
     except RuntimeError as problem:
-        _, found, text = str(problem).partition(f"operator {symbol}(): ")
-        if not found:
+        _, separator, text = str(problem).partition(f"operator {symbol}(): ")
+        if not separator:
             raise
         raise type(problem)(f"{_method(a, op_)}: {text}") from problem.__cause__
 
@@ -64,7 +64,7 @@ def _of_tensors(op_: ops.Op) -> Callable:
 
     def combined(cls: Any, a: Any, b: Any) -> Any:
         record = recorders[cls]
-        if type(a) is type(b) and a._shape == b._shape and record is not nothing:
+        if type(a) is type(b) and a._shape == b._shape and record is not record_nothing:
             result = cls.Mask if op_.result == "mask" else cls
             return tensor.wrap(result, combine(a._array, b._array), a._shape)
         return record(a, b)

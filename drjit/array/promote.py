@@ -17,7 +17,8 @@ from .base import ArrayBase, IncompatibleError, OperandError, listed, nested, ty
 from .meta import BACKENDS, DYNAMIC, SPECIAL
 
 _RANK = {"scalar": 0, "llvm": 1, "llvm.ad": 2, "cuda": 1, "cuda.ad": 2}
-_plain: dict[tuple, Any] = {}  # common classes of arguments that need no conversion to operands
+# The common classes of arguments that need no conversion to operands, by their types.
+_common: dict[tuple, Any] = {}
 _NUMBERS = (bool, int, float)
 
 _WIDER = {dt.i16: dt.i32, dt.u16: dt.u32}  # for element types without array types
@@ -196,20 +197,20 @@ def _numpy_type(arg: np.ndarray, arrays: list) -> type:
 def resolve(args: tuple) -> tuple[Any, list]:
     """Returns the common class of the arguments, and the arguments as operands (see `operand`)."""
     given = tuple([type(a) for a in args])
-    cls = _plain.get(given)
+    cls = _common.get(given)
     if cls is not None:
         return cls, list(args)
     arrays = [a for a in args if isinstance(a, ArrayBase)]
     operands, types = [], []
     for arg in args:
-        value, brings = operand(arg, arrays)
+        value, contributed = operand(arg, arrays)
         operands.append(value)
-        types.extend(brings)
+        types.extend(contributed)
     cls = join(tuple(types))
     if not arrays and any(isinstance(a, (list, tuple, np.ndarray)) for a in args):
         raise Incompatible("at least one operand has to be an array or a number")
     if tuple(types) == given:
-        _plain[given] = cls
+        _common[given] = cls
     return cls, operands
 
 
@@ -316,14 +317,14 @@ def promote(*args: Any, name: str = "") -> list:
         return list(args)
     try:
         cls, operands = resolve(args)
-        return fitted(operands, [convert(cls, value) for value in operands])
+        return match_empty(operands, [convert(cls, value) for value in operands])
     except Incompatible as problem:
         raise IncompatibleError(f"{name}(): {problem}" if name else str(problem)) from None
 
 
-def fitted(given: Sequence[Any], values: list) -> list:
-    """Returns converted operands, of which those that were `given` as numbers are empty if an array
-    is empty: a number goes with arrays of any size."""
+def match_empty(given: Sequence[Any], values: list) -> list:
+    """Returns converted operands. If an array among them is empty, so are those that were `given`
+    as numbers, because a number goes with arrays of any size."""
     if not any(map(_is_empty, values)):
         return values
     return [_emptied(v) if number_type(type(g)) else v for v, g in zip(values, given, strict=True)]

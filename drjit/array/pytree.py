@@ -165,7 +165,7 @@ ROLES |= dict.fromkeys((FunctionType, ModuleType, SimpleNamespace), "other")
 CONTAINERS = frozenset(("sequence", "dict", "struct"))
 
 
-def opened(container: Any, kind: str) -> tuple[tuple | None, Sequence[Any]]:
+def keys_and_parts(container: Any, kind: str) -> tuple[tuple | None, Sequence[Any]]:
     """Returns the keys of a dictionary or the names of a structure's fields, and the parts."""
     if kind == "sequence":
         return None, [*container]
@@ -215,7 +215,7 @@ def children(tree: Any) -> list[tuple[str, Any]] | None:
     kind = role(cls)
     if kind not in CONTAINERS:
         return None
-    keys, values = opened(tree, kind)
+    keys, values = keys_and_parts(tree, kind)
     return [*zip(steps(cls, keys, len(values)), values, strict=True)]
 
 
@@ -257,7 +257,7 @@ def _leaves(values: Iterable[Any], stop: Classes, found: list[Any]) -> None:
         cls = type(v)
         kind = ROLES.get(cls) or role(cls)
         if kind in CONTAINERS and not isinstance(v, stop):
-            _leaves(opened(v, kind)[1], stop, found)
+            _leaves(keys_and_parts(v, kind)[1], stop, found)
         else:
             found.append(v)
 
@@ -297,7 +297,7 @@ def _collect(values: Iterable[Any], found: list[Any]) -> None:
         elif kind == "tensor":
             found.append(v._array)
         elif kind != "other":
-            _collect(opened(v, kind)[1], found)
+            _collect(keys_and_parts(v, kind)[1], found)
         elif isinstance(v, ArrayBase):  # of numbers, or never initialized: this raises the error
             getattr(v, "_array" if v._kind == "tensor" else "_components")
 
@@ -330,14 +330,14 @@ def _mapped(f: Callable[[Any], Any], values: Iterable[Any], stop: Classes) -> li
         cls = type(v)
         kind = ROLES.get(cls) or role(cls)
         if kind in CONTAINERS and not isinstance(v, stop):
-            keys, found = opened(v, kind)
+            keys, found = keys_and_parts(v, kind)
             made.append(rebuilt(cls, keys, _mapped(f, found, stop)))
         else:
             made.append(f(v))
     return made
 
 
-def pairs(first: Any, second: Any, what: str) -> Iterator[tuple[Any, ...]]:
+def paired_leaves(first: Any, second: Any, what: str) -> Iterator[tuple[Any, ...]]:
     """Yields the leaves of a PyTree in order, each with the value at the same place of a second
     one, which may continue there. Nothing is created, so structures may be of any class.
 
@@ -351,7 +351,7 @@ def pairs(first: Any, second: Any, what: str) -> Iterator[tuple[Any, ...]]:
     return (row for _, row in _rows((first, second), what, "inside"))
 
 
-def alike(what: str, first: Any, second: Any) -> Iterator[tuple[str, Any, Any]]:
+def aligned_leaves(what: str, first: Any, second: Any) -> Iterator[tuple[str, Any, Any]]:
     """Yields the leaves of two PyTrees in order with their paths. A list may be paired with a tuple
     or a structure of as many parts, and any container with an array.
 
@@ -367,7 +367,7 @@ def _rows(
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yields the leaves of the first PyTree in order, each with its path, and the values at the
     same place of the others. The structures must `match`: the others are `exact`ly the same, have
-    any values where the first one has leaves (`inside`), or are `alike`."""
+    any values where the first one has leaves (`inside`), or are `aligned_leaves`."""
     try:
         yield from _below(trees, what, match, "")
     except RecursionError:
@@ -403,7 +403,7 @@ def _matching(first: Any, count: int, other: Any, what: str, match: str, path: s
     apart = {"dict", "other"} & {role(type(first)), role(type(other))}
     if type(first) is not type(other) and (match != "alike" or apart):
         raise _mismatch(what, path, first, other)
-    values = [*opened(other, role(type(other)))[1]]
+    values = [*keys_and_parts(other, role(type(other)))[1]]
     if len(values) != count:
         raise IncompatibleError(
             f"{what}(): the sequences{_at(path)} have different lengths: {count} and {len(values)}"

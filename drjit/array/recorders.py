@@ -10,14 +10,14 @@ from functools import cache
 from typing import Any
 
 from ..ad.algebra import element_recorder
-from ..ad.graph import Var, append, scopes, taped
+from ..ad.graph import Var, add_to_tape, scopes, taped
 from ..jit import frames
 from ..jit.ir import node
 from ..jit.ir import op as ops
 from ..jit.ir.node import LITERAL, Node, serials
 from ..jit.run import bytecode
 from ..jit.run.bytecode import expanded, part
-from .leaf import combined, new
+from .leaf import combine_nodes, new
 
 
 class Operation:
@@ -51,7 +51,7 @@ _expanded = cache(lambda form, diff: frames.guard_inner(expanded(form, diff=diff
 def prepare() -> None:
     """Makes what the operators of classes need, which are built while a lock is held."""
     for diff in (False, True):
-        bytecode.prepare((unary, forward, backward), diff=diff)
+        bytecode.prepare((unary, array_first, number_first), diff=diff)
 
 
 @part
@@ -114,7 +114,7 @@ def recorded(
             v.data = v.grad = v.grad_var = v.mark = None
             v.serial = n.serial
             if taped:
-                append(v)
+                add_to_tape(v)
     return r
 
 
@@ -124,7 +124,7 @@ def simplified(
 ) -> Any:
     """The array of an operation that may simplify, or whose operands do not fit together."""
     try:
-        return combined(this.result, this.op, nodes, variables, operands)
+        return combine_nodes(this.result, this.op, nodes, variables, operands)
     except RuntimeError:
         return this.general(*arguments)
 
@@ -150,7 +150,7 @@ def unary(this: Operation) -> Callable[..., Any]:
     return operator
 
 
-def forward(this: Operation) -> Callable[..., Any]:
+def array_first(this: Operation) -> Callable[..., Any]:
     """Of an array, and an array or a number."""
 
     def operator(self: Any, other: Any) -> Any:
@@ -184,7 +184,7 @@ def forward(this: Operation) -> Callable[..., Any]:
     return operator
 
 
-def backward(this: Operation) -> Callable[..., Any]:
+def number_first(this: Operation) -> Callable[..., Any]:
     """Of an array, and a number that is the first operand."""
 
     def operator(self: Any, other: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Arrays as text: the implementation of `repr`.
+"""Arrays as text, the implementation of `repr`; and the shapes of arrays, which it is based on.
 
 Only the entries shown are read. Lanes come first: an array of 3D vectors is printed vector by
 vector, although it is stored component by component.
@@ -47,7 +47,7 @@ def array_repr(value: Any, limit: int = LIMIT) -> str:
         return "[ragged array]"
     meta = value.__meta__
     units = _UNITS.get(meta.kind)
-    leaves, places = list(inner(value)), product(*map(range, shape))
+    leaves, places = list(innermost(value)), product(*map(range, shape))
     text = _entry_text(value._dtype)
     if meta.is_jit:
         lanes = common_width(leaves)
@@ -70,7 +70,7 @@ def array_repr(value: Any, limit: int = LIMIT) -> str:
 
 
 def _leaves(value: Any) -> list[Any]:
-    return [value._array] if value._kind == "tensor" else list(inner(value))
+    return [value._array] if value._kind == "tensor" else list(innermost(value))
 
 
 def _name_of(value: Any) -> str:
@@ -83,7 +83,7 @@ def _name_of(value: Any) -> str:
 
 def ragged(value: Any, what: str) -> RuntimeError:
     """Returns the error to raise for an array whose components differ in size."""
-    parts = inner(value) if value.__meta__.is_jit else value._components
+    parts = innermost(value) if value.__meta__.is_jit else value._components
     sizes = [p._node.size if p._kind == "leaf" else len(p._components) for p in parts]
     return RuntimeError(
         f"{what}: the input is ragged (it does not have a consistent size): the components of a "
@@ -105,7 +105,7 @@ def component_shape(value: Any) -> tuple[int, ...] | None:
     return (len(parts), *(below or ()))
 
 
-def inner(value: Any) -> Iterator[Any]:
+def innermost(value: Any) -> Iterator[Any]:
     """Yields the innermost components of a nested array: leaf arrays, or numbers in
     `drjit.scalar`."""
     if not is_array(value) or value._kind == "leaf":
@@ -114,7 +114,7 @@ def inner(value: Any) -> Iterator[Any]:
         yield from value._components
     else:
         for c in value._components:
-            yield from inner(c)
+            yield from innermost(c)
 
 
 def common_width(leaves: Sequence[Any]) -> int | None:
@@ -135,7 +135,7 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
     sizes = component_shape(value)
     if sizes is None or not value.__meta__.is_jit:
         return sizes
-    lanes = common_width(list(inner(value)))
+    lanes = common_width(list(innermost(value)))
     return None if lanes is None else (*sizes, lanes)
 
 

@@ -75,7 +75,7 @@ def is_scalar(value: Any) -> bool:
     )
 
 
-def scale(factor: Any, value: Any, combine: Callable) -> Any:
+def combine_with_scalar(factor: Any, value: Any, combine: Callable) -> Any:
     """Combines each component of a special array with a scalar."""
     cls, operands = resolve((value, factor))
     value = convert(cls, operands[0])
@@ -97,9 +97,9 @@ def product(a: Any, b: Any) -> Any:
         RuntimeError: the types are incompatible.
     """
     if is_scalar(b):
-        return scale(b, a, operator.mul)
+        return combine_with_scalar(b, a, operator.mul)
     if is_scalar(a):
-        return scale(a, b, lambda c, s: s * c)
+        return combine_with_scalar(a, b, lambda c, s: s * c)
     if "matrix" in (kind_of(a), kind_of(b)):
         return matrix_product(a, b)
     return _combined("mul", a, b)
@@ -112,11 +112,15 @@ def quotient(a: Any, b: Any) -> Any:
         RuntimeError: the types are incompatible.
     """
     if is_scalar(b):
-        return scale(b, a, lambda c, s: c / s)
+        return combine_with_scalar(b, a, lambda c, s: c / s)
     kind = kind_of(b)
     if is_scalar(a):
         inverse = reciprocal(b)
-        return inverse if type(a) in (int, float) and a == 1 else scale(a, inverse, operator.mul)
+        return (
+            inverse
+            if type(a) in (int, float) and a == 1
+            else combine_with_scalar(a, inverse, operator.mul)
+        )
     if kind == "matrix":
         return matrix_product(a, reciprocal(b))
     if kind_of(a) == "matrix":
@@ -129,7 +133,7 @@ def reciprocal(a: Any) -> Any:
     cls = type(a)
     if cls.__meta__.kind == "matrix":
         n = cls._size
-        found = repeated(inverse_of, [c for row in a._components for c in row._components], n)
+        found = traced_once(inverse_of, [c for row in a._components for c in row._components], n)
         return of_rows(cls, found, n)
     return of_components(cls, formulas[cls.__meta__.kind, "rcp"](tuple(a._components)))
 
@@ -186,12 +190,13 @@ def dot(a: Any, b: Any) -> Any:
 
 
 # Functions composed of many operations on one-dimensional arrays, such as a matrix inverse, are
-# traced once, and their trace is repeated for other arrays.
+# traced once. Their trace is then instantiated for other arrays.
 
 
-def repeated(function: Callable, arrays: Sequence[Any], *args: Any) -> Sequence[Any]:
-    """Evaluates `function(arrays, *args)`, which takes arrays or numbers of one class and returns
-    some. It must only do arithmetic and not look at their contents, and `args` must be hashable.
+def traced_once(function: Callable, arrays: Sequence[Any], *args: Any) -> Sequence[Any]:
+    """Evaluates `function(arrays, *args)`, which takes and returns arrays or numbers of one class,
+    and is traced only once. It must do nothing but arithmetic, whatever the arrays contain, and
+    `args` must be hashable.
     """
     cls = type(arrays[0])
     if not flags.current & 1 and issubclass(cls, ArrayBase) and cls._kind == "leaf":
@@ -235,7 +240,7 @@ def matrix_product(a: Any, b: Any) -> Any:
         cls, a, b = _both(a, b)
         n = len(a._components)
         operands = [c for m in (a, b) for row in m._components for c in row._components]
-        return of_rows(cls, repeated(_products, operands, n), len(b._components[0]._components))
+        return of_rows(cls, traced_once(_products, operands, n), len(b._components[0]._components))
     matrix, vector = (a, b) if ka == "matrix" else (b, a)
     sizes = getattr(vector, "__meta__", None)
     if (
@@ -256,7 +261,7 @@ def matrix_product(a: Any, b: Any) -> Any:
         rows = zip(*rows, strict=True)
     operands = [*(c for row in rows for c in row), *vector._components]
     cls, _ = resolve((matrix._components[0], vector))
-    return of_components(cls, repeated(_times_vector, operands, matrix._size))
+    return of_components(cls, traced_once(_times_vector, operands, matrix._size))
 
 
 def _times_vector(operands: list, n: int) -> list:

@@ -74,8 +74,8 @@ def derive(name: str, base: type, members: Callable[[str], dict[str, Any]]) -> N
 
 
 importers: list[Callable[[str], None]] = []
-"""Functions that import what classes of a kind need: not while the lock is held, as another thread
-that imports it may want classes."""
+"""Functions that import what classes of a kind need. They are called before the lock is taken, as
+another thread that imports the same module may need a class."""
 finishers: list[Callable[[type], None]] = []
 """Hooks called for each class when it is built. For modules above this one."""
 
@@ -85,11 +85,12 @@ _derived: dict[tuple[str, str], type] = {}
 # Classes being built refer to one another; other threads see them when all are complete.
 _unfinished: dict[tuple[str, str], type] = {}
 _lock = threading.RLock()
-_leaf = locks.leaf("the lock of the classes")  # no finalizer runs, nor is the program's lock taken
+# While this is held, no finalizer runs, and the program's lock is not taken.
+_leaf = locks.leaf("the lock of the classes")
 
 
 def for_each(finish: Callable[[type], None]) -> None:
-    """Calls a function for every class, those built already and those built later."""
+    """Calls a function for every class, both those already built and those built later."""
     with collector.paused(), _lock, _leaf:
         for cls in _classes.values():
             finish(cls)
@@ -158,7 +159,7 @@ def _build(namespace: str, name: str) -> type:
         slots += ("_exported",)  # see `foreign`
     of_numbers = namespace == "scalar" and len(dims) == 1
     if of_numbers:
-        slots = ("_held",)
+        slots = ("_numbers",)
     members: dict[str, Any] = {
         "__slots__": slots,
         "__module__": f"drjit.{namespace}",
@@ -176,7 +177,7 @@ def _build(namespace: str, name: str) -> type:
     cls: Any = type(name, (ArrayBase,), members)
     _unfinished[namespace, name] = cls
     if of_numbers:
-        cls._components = property(_numbers, cls._held.__set__)
+        cls._components = property(_number_list, cls._numbers.__set__)
     if is_leaf and not cls._usable:
         cls._node = _Unavailable()
     cls._leaf = cls if is_leaf else find(namespace, "leaf", dtype)
@@ -222,16 +223,16 @@ def _described(meta: ArrayMeta, name: str) -> str:
     )
 
 
-def _numbers(self: Any) -> list:
+def _number_list(self: Any) -> list:
     """Returns the entries of an array of Python numbers, which may be in memory shared with
     NumPy."""
-    held = self._held
-    return held if type(held) is list else held.tolist()
+    numbers = self._numbers
+    return numbers if type(numbers) is list else numbers.tolist()
 
 
 class _Unavailable:
-    """The traced value of an array whose backend is unavailable: there can be none, however the
-    array is created."""
+    """Takes the place of the traced value of arrays whose backend is unavailable, so that no such
+    array can be created."""
 
     def __set__(self, array: Any, _: object) -> None:
         refuse(type(array))
@@ -258,8 +259,8 @@ def missing_cuda(what: str) -> NoReturn:
 
 def names(namespace: str) -> list[str]:
     """Returns all names available in a namespace."""
-    found = {*SPECS, *ALIASES, *extras}
-    return sorted(found - {"Event"} | {"Int16", "UInt16"} if namespace == "scalar" else found)
+    every = {*SPECS, *ALIASES, *extras}
+    return sorted(every - {"Event"} | {"Int16", "UInt16"} if namespace == "scalar" else every)
 
 
 def attribute(namespace: str, name: str) -> Any:
@@ -270,9 +271,9 @@ def attribute(namespace: str, name: str) -> Any:
     """
     if namespace == "scalar" and name in SCALARS:
         return SCALARS[name]
-    known = ALIASES.get(name, name)
-    if known in SPECS:
-        return build(namespace, known)
+    canonical = ALIASES.get(name, name)
+    if canonical in SPECS:
+        return build(namespace, canonical)
     if name in extras:
         return extras[name](namespace)
     raise AttributeError(f"module 'drjit.{namespace}' has no type {name!r}")
@@ -282,22 +283,22 @@ def attribute(namespace: str, name: str) -> Any:
 # use, and all of them are when the module's entries are listed, as by `vars`: importing the modules
 # builds no class.
 
-_chosen = ""
+_auto_namespace = ""
 _stored: Any = vars(ModuleType)["__dict__"]
 
 
-def chosen() -> str:
+def auto_namespace() -> str:
     """Returns the namespace behind `drjit.auto`: the one that was chosen, or else `cuda` if there
     is a GPU, or else `llvm`."""
-    if not _chosen:
-        choose("llvm" if device.find(JitBackend.CUDA) is None else "cuda")
-    return _chosen
+    if not _auto_namespace:
+        set_auto_namespace("llvm" if device.find(JitBackend.CUDA) is None else "cuda")
+    return _auto_namespace
 
 
-def choose(namespace: str) -> None:
+def set_auto_namespace(namespace: str) -> None:
     """Sets the namespace behind `drjit.auto`."""
-    global _chosen
-    _chosen = namespace
+    global _auto_namespace
+    _auto_namespace = namespace
     for module in (sys.modules["drjit.auto"], sys.modules["drjit.auto.ad"]):
         for name in names(""):
             _entries(module).pop(name, None)
@@ -310,10 +311,10 @@ def _entries(module: ModuleType) -> dict[str, Any]:
 def _source(module: str) -> str:
     """Returns the namespace whose types a module contains; differentiable types only if there are
     any."""
-    found = module.removeprefix("drjit.")
-    if found.startswith("auto"):
-        found = found.replace("auto", chosen())
-    return "scalar" if found == "scalar.ad" else found
+    namespace = module.removeprefix("drjit.")
+    if namespace.startswith("auto"):
+        namespace = namespace.replace("auto", auto_namespace())
+    return "scalar" if namespace == "scalar.ad" else namespace
 
 
 class _Namespace(ModuleType):
@@ -335,9 +336,9 @@ class _Namespace(ModuleType):
 def serve(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Turns a module that is being imported into a namespace of types: returns its `__getattr__`
     and `__dir__`."""
-    made = sys.modules[module]
-    made.__class__ = _Namespace
-    entries = _entries(made)
+    namespace = sys.modules[module]
+    namespace.__class__ = _Namespace
+    entries = _entries(namespace)
 
     @frames.guard
     def get(name: str) -> Any:

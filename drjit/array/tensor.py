@@ -1,6 +1,6 @@
-"""Tensors: a flat array and a shape, in C order. Shapes broadcast as in NumPy, and so does
-indexing work: by integers, slices, None, an ellipsis, and integer arrays and masks, which may be
-NumPy arrays or lists.
+"""Tensors: a flat array and a shape, in C order. Broadcasting works as in NumPy, and so does
+indexing, by integers, slices, None, an ellipsis, and integer arrays and masks, which may be NumPy
+arrays or lists.
 
 A key is translated to the shape of the result and an index array into the flat storage, which is
 then gathered from or scattered to. Index arrays in one key are broadcast against each other; their
@@ -145,8 +145,8 @@ def permuted_back(array: Any, shape: Shape, order: Sequence[int], what: str = "d
 
 
 def joined(arrays: Sequence[Any], sizes: Sequence[int], what: str = "dr.scatter") -> Any:
-    """Traced arrays of one type and of these numbers of entries, or one for all, one after the
-    other."""
+    """Concatenates traced arrays of one type, given their numbers of entries; a single entry is
+    broadcast to its number."""
     cls = type(arrays[0])
     result, start = leaf.unwritten(cls, sum(sizes)), 0
     for array, size in zip(arrays, sizes, strict=True):
@@ -174,7 +174,7 @@ def transposed(t: Any, order: Sequence[int], what: str = "dr.gather") -> Any:
 class Selection(NamedTuple):
     """The entries that a key addresses: the shape, the index into the flat storage, and the mask of
     entries whose index is within its axis. The index is None if the key addresses everything in
-    order, and a list of Python integers in `scalar`; the mask if it is true for all.
+    order, and a list of Python integers in `scalar`. The mask is None if it is true for all.
     """
 
     shape: Shape
@@ -232,7 +232,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     if flat:
         source = given
     else:
-        if not fits(given._shape, shape):
+        if not is_assignable(given._shape, shape):
             raise TypeError(
                 f"{what}: a tensor of shape {given._shape} does not fit entries of shape {shape}"
             )
@@ -245,12 +245,12 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         return
     if array._kind == "nested":
         for k, i in enumerate(index):
-            array._held[i] = source._components[k if size > 1 else 0]
+            array._numbers[i] = source._components[k if size > 1 else 0]
         return
     leaf_access.scatter(array, [source], found.access(what))
 
 
-def fits(given: Shape, shape: Shape) -> bool:
+def is_assignable(given: Shape, shape: Shape) -> bool:
     """Returns whether values of one shape can be assigned to entries of another: NumPy drops
     leading axes of size 1.
     """
@@ -410,7 +410,7 @@ def _positions_of(mask: Any, shape: Shape, axis: int, what: str) -> list[Any]:
 
 def _host_selection(shape: Shape, keys: Sequence[Any], what: str) -> Selection:
     """Lets NumPy select from the positions of all entries, applying integers first; see
-    `_place`."""
+    `_index_axis`."""
     first = [k for k in keys if k is not None and k is not ...]
     integers = [isinstance(k, (int, np.integer)) for k in first]
     host = []
@@ -483,7 +483,7 @@ def _advanced(namespace: str, shape: Shape, keys: Sequence[Any], what: str) -> S
     except RuntimeError:
         shown = " and ".join([str(own) for _, own in arrays])
         raise BoundsError(f"{what}: index arrays have incompatible shapes {shown}") from None
-    at = _place(keys)
+    at = _index_axis(keys)
     final = (*basic[:at], *common, *basic[at:])
     steps = [*steps[:at], *[0] * len(common), *steps[at:]]
     index = strided_index(namespace, final, steps, offset, prod(shape))
@@ -499,7 +499,7 @@ def _advanced(namespace: str, shape: Shape, keys: Sequence[Any], what: str) -> S
     return Selection(final, index + offsets, valid)
 
 
-def _place(keys: Sequence[Any]) -> int:
+def _index_axis(keys: Sequence[Any]) -> int:
     """Returns the axis of the result where the axes of index arrays begin. Unlike in NumPy,
     integers are applied beforehand and do not count as arrays.
     """

@@ -18,14 +18,14 @@ ARRAY = -1
 OTHER = -2
 
 
-def opened(value: Any, kind: str) -> tuple[Any, Sequence[Any]]:
+def keys_and_parts(value: Any, kind: str) -> tuple[Any, Sequence[Any]]:
     """Returns the keys, field names or shape of a container, which may be an array, and its
     parts."""
     if kind == "nested":
         return None, value._components[:]
     if kind == "tensor":
         return value._shape, [value._array]
-    return pytree.opened(value, kind)
+    return pytree.keys_and_parts(value, kind)
 
 
 def rebuilt(cls: Any, keys: Any, values: list[Any]) -> Any:
@@ -92,16 +92,16 @@ class Tree:
     `objects` lists all objects, each before its parts, and `classes` their types. `counts` has the
     number of parts of each object: ARRAY stands for one-dimensional arrays and vectors, which are
     also in `leaves`, and OTHER for anything else that is not opened, at the positions `others`. By
-    position, `inside` has the parts of containers, and `keys` the keys of dictionaries, names of
+    position, `parts` has the parts of containers, and `keys` the keys of dictionaries, names of
     fields, and shapes.
     """
 
-    __slots__ = ("classes", "counts", "inside", "keys", "leaves", "objects", "others")
+    __slots__ = ("classes", "counts", "keys", "leaves", "objects", "others", "parts")
 
     def __init__(self, values: Sequence[Any]) -> None:
         self.others: list[int] = []
         self.keys: dict[int, Any] = {}
-        self.inside: dict[int, Sequence[Any]] = {}
+        self.parts: dict[int, Sequence[Any]] = {}
         self.classes: list[type] = [*map(type, values)]
         if [*map(ROLES.get, self.classes)].count("leaf") == len(values):
             self.objects: list[Any] = [*values]
@@ -138,13 +138,13 @@ class Tree:
                 elif cls is tuple or cls is list:
                     keys, found = None, [*v]
                 elif layout is None:
-                    keys, found = opened(v, kind)
+                    keys, found = keys_and_parts(v, kind)
                 else:
                     keys, read = layout
                     found = read(v)
                 if keys is not None:
                     self.keys[k] = keys
-                self.inside[k] = found
+                self.parts[k] = found
                 counts.append(len(found))
                 if kind == "nested" and found and roles(type(found[0])) == "leaf":
                     # As in most arrays, all of the same class.
@@ -154,7 +154,7 @@ class Tree:
                 else:
                     self._add(found)
 
-    def fits(self, other: "Tree") -> bool:
+    def has_structure_of(self, other: "Tree") -> bool:
         """Returns whether another tree has the same structure, tensor shapes and order of keys."""
         return (
             self.classes == other.classes
@@ -199,7 +199,7 @@ class Tree:
         """Returns another version of the tree in the order of this one. `check(i, other, j)` raises
         if the objects at corresponding positions are incompatible, in which case they need not be
         opened, and `check_constant(i, value)` if anything other than an array differs."""
-        if self.fits(other):
+        if self.has_structure_of(other):
             for k in self.others if check_constant else ():
                 check_constant(k, other.objects[k])  # type: ignore[misc]
             return other
@@ -227,8 +227,8 @@ class Tree:
             made.objects.append(self.objects[k])
             made.classes.append(self.classes[k])
             made.counts.append(self.counts[k])
-            if k in self.inside:
-                made.inside[i] = self.inside[k]
+            if k in self.parts:
+                made.parts[i] = self.parts[k]
             if k in self.keys:
                 made.keys[i] = self.keys[k]
         made.leaves = [v for v, n in zip(made.objects, made.counts, strict=True) if n == ARRAY]
@@ -236,31 +236,31 @@ class Tree:
         return made
 
     def structure(self) -> "Tree":
-        """Returns what `labels` and `fits` need, which refers to no objects."""
+        """Returns what `labels` and `has_structure_of` need, which refers to no objects."""
         made = object.__new__(Tree)
         made.classes, made.counts, made.keys = self.classes, self.counts, self.keys
         made.others = self.others
         return made
 
-    def emptied(self) -> "Tree":
+    def without_arrays(self) -> "Tree":
         """Returns the structure alone, which refers to no arrays."""
         made = self.structure()
-        made.leaves, made.inside = [], {}
+        made.leaves, made.parts = [], {}
         made.objects = [None] * len(self.objects)
         for k in self.others:
             made.objects[k] = self.objects[k]
         return made
 
-    def filled(self, contents: Iterable[tuple[Node, Any]]) -> list[Any]:
+    def with_contents(self, contents: Iterable[tuple[Node, Any]]) -> list[Any]:
         """Returns the values with new arrays that hold the given nodes and derivative variables."""
         kinds = [cls for cls, n in zip(self.classes, self.counts, strict=True) if n == ARRAY]
         values = map(as_value, contents)
-        return self.put_together([*map(from_value, kinds, values)])
+        return self.reassemble([*map(from_value, kinds, values)])
 
-    def put_together(
+    def reassemble(
         self, leaves: Sequence[Any], make: Callable[[int, list[Any]], Any] | None = None
     ) -> list[Any]:
-        """Returns the values with other arrays, and with each container replaced by the result of
+        """Returns the values around other arrays, with each container replaced by the result of
         `make(position, contents)`. By default, containers are created anew, and other arrays are
         copied."""
         if len(leaves) == len(self.counts):
@@ -293,15 +293,15 @@ def _popped(stack: list[Any], count: int) -> list[Any]:
 
 def map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:
     """Returns a tree of the same structure with `f(array, class)` in place of every traced
-    one-dimensional array, in the order of `traced`, and copies of all other arrays.
+    one-dimensional array, in the order of `traced_arrays`, and copies of all other arrays.
 
     A tensor whose number of entries changes becomes one-dimensional.
     """
-    apart = Tree((tree,))
-    made = [f(a, type(a)) if a._kind == "leaf" else a for a in apart.leaves]
-    return apart.put_together(made)[0]
+    decomposed = Tree((tree,))
+    leaves = [f(a, type(a)) if a._kind == "leaf" else a for a in decomposed.leaves]
+    return decomposed.reassemble(leaves)[0]
 
 
-def traced(tree: Any) -> list[Any]:
+def traced_arrays(tree: Any) -> list[Any]:
     """Returns the traced one-dimensional arrays in a tree."""
     return [a for a in Tree((tree,)).leaves if a._kind == "leaf"]

@@ -204,9 +204,9 @@ def _apply(operation: str, value: Any, option: Any) -> Any:
     leaves, n = list(parts.leaves), engine.size
     if operation in ("all_gather", "reduce_scatter"):
         leaves = _even(value)
-    agree(what, parts, option)
+    check_agreement(what, parts, option)
     if n == 1:
-        return parts.put_together([type(a)(a) for a in leaves])[0]
+        return parts.reassemble([type(a)(a) for a in leaves])[0]
     if operation == "reduce_scatter":
         shapes = [k[0] if k else 1 for k in _shapes(parts)] + [len(a) for a in leaves]
         for size in shapes:
@@ -232,7 +232,7 @@ def _apply(operation: str, value: Any, option: Any) -> Any:
             keys = (factor[0] // factor[1], *keys[1:])
         return tree.rebuilt(cls, keys, contents)
 
-    return parts.put_together(found, make)[0]
+    return parts.reassemble(found, make)[0]
 
 
 def _shapes(parts: tree.Tree) -> list[tuple[int, ...]]:
@@ -270,9 +270,10 @@ def _check(what: str, parts: tree.Tree, option: Any) -> None:
             raise TypeError(f"{what}: ReduceOp.{option.name} does not apply to {type_label(a)}")
 
 
-def agree(what: str, parts: tree.Tree, option: Any) -> None:
+def check_agreement(what: str, parts: tree.Tree, option: Any) -> None:
     """Checks that all processes carry out the same operation on arguments of the same structure, by
-    33 bytes from each. One that knew it already could not tell that others do not.
+    33 bytes from each. This happens at every call: a process that skipped the check because it has
+    made the call before could not tell whether the others do the same.
 
     Raises:
         TypeError: they differ.
@@ -287,8 +288,8 @@ def agree(what: str, parts: tree.Tree, option: Any) -> None:
 
 
 def check_same(engine: Engine, what: str, text: str, note: int = 0) -> int:
-    """Checks that all processes have the same text, by 33 bytes from each. Returns the largest
-    `note` that one of them has attached.
+    """Checks that all processes have the same text, by 33 bytes from each: a hash, and a `note`
+    below 256. Returns the largest note.
 
     Raises:
         TypeError: they differ.

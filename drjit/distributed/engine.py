@@ -58,7 +58,7 @@ class Engine:
         """Returns an array with the given entries, likewise."""
         return leaf.from_numpy(cls, data)
 
-    def apart(self) -> "Engine":
+    def separate_channel(self) -> "Engine":
         """Returns an engine whose operations do not mix with those of this one, so that they may be
         called in another order."""
         return self
@@ -152,7 +152,7 @@ class TorchEngine(Engine):
     def from_numpy(self, values: np.ndarray) -> Any:
         return self.torch.from_numpy(values if values.flags.writeable else values.copy())
 
-    def apart(self) -> Engine:
+    def separate_channel(self) -> Engine:
         found = copy(self)
         found.group = self.dist.new_group(timeout=timedelta(seconds=self.timeout))
         return found
@@ -254,7 +254,7 @@ class MpiEngine(Engine):
         if self.size > 1:
             sys.excepthook = self._abort
 
-    def apart(self) -> Engine:
+    def separate_channel(self) -> Engine:
         found = copy(self)
         found.comm = self.comm.Dup()
         return found

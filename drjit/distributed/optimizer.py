@@ -142,7 +142,7 @@ class Averages:
 
     def __init__(self, parameters: Callable[[], list], bucket_bytes: int, overlap: bool) -> None:
         self._parameters, self._bytes = parameters, bucket_bytes
-        self._sender = Sender(collective.current().apart())
+        self._sender = Sender(collective.current().separate_channel())
         self._step: GradientStep | None = None
         self._order: list[int] | None = None  # in which gradients became complete in process 0
         if overlap:
@@ -251,7 +251,7 @@ class Averages:
 
 
 def _finished(n: Node) -> np.ndarray:
-    """Returns the entries of a node whose job is done, without a wait for others."""
+    """Returns the entries of a node whose job is done, without waiting for others."""
     if n.is_literal:
         return np.full(n.size, n.data, n.dtype.numpy)
     return CPU.download(n.data, n.dtype, n.size)
@@ -272,9 +272,9 @@ class DataParallel(MutableMapping[str, Any]):
     """An optimizer whose steps use the average of the gradients of all processes.
 
     Gradients travel in buckets. As soon as those of a bucket are computed, a thread of its own
-    exchanges them, while the reverse pass goes on. Parameters with which processes begin are those
-    of process 0. A loss that is the mean over a process's samples, of which all have equally many,
-    has the gradient of the mean over all samples.
+    exchanges them, while the reverse pass goes on. All processes begin with the parameters of
+    process 0. If the loss is the mean over a process's samples, and all processes have equally
+    many, the average is the gradient of the mean over all samples.
 
     Arguments:
         optimizer: the optimizer, of which all processes have the same parameters.

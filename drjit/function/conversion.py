@@ -1,4 +1,4 @@
-"""Shared parts of the functions of arrays: related classes, the innermost components of nested
+"""Shared parts of array functions: related classes, the innermost components of nested
 arrays, entries of flat arrays, and checks and conversions of arguments: integers, indices, masks,
 sizes and axes."""
 
@@ -15,7 +15,7 @@ from ..array.base import type_label as label
 from ..array.interop import host_array, is_foreign_array
 from ..array.leaf import unwritten as unwritten
 from ..array.meta import DYNAMIC
-from ..array.show import common_width, component_shape, inner
+from ..array.show import common_width, component_shape, innermost
 from ..array.show import is_array as is_array
 from ..array.table import related as related
 from ..array.tensor import wrap as tensor  # noqa: F401 - for the modules that import this one
@@ -147,7 +147,7 @@ def width_of(leaves: Sequence[Any], what: str, cls: type) -> int:
 def even_leaves(value: Any, what: str) -> tuple[list[Any], int]:
     """Returns the innermost components of a traced array, broadcast to the same number of lanes,
     and that number."""
-    leaves = list(inner(value))
+    leaves = list(innermost(value))
     width = width_of(leaves, what, type(value))
     return [leaf.resize(v, width) for v in leaves], width
 
@@ -230,7 +230,7 @@ def mask_leaf(active: Any, cls: type, what: str) -> Any:
         TypeError: it is None, text, or a sequence with entries other than bools.
     """
     if active is True:
-        return yes(cls)
+        return always_true(cls)
     target = flat_class(cls, dt.mask)
     if is_array(active):
         if active._kind == "tensor":
@@ -258,13 +258,13 @@ def _no_mask(active: Any, target: type, what: str) -> TypeError:
 
 
 def lanes(cls: type, size: int) -> Any:
-    """Returns the positions of entries, 0 to `size` - 1: a traced array beside traced arrays, a
-    NumPy array beside those of `drjit.scalar`."""
+    """Returns the positions of entries, 0 to `size` - 1: a traced array for traced classes, a NumPy
+    array for those of `drjit.scalar`."""
     return leaf.lane(flat_class(cls, dt.u32), size) if cls.__meta__.is_jit else np.arange(size)
 
 
 @cache
-def yes(cls: type) -> Any:
+def always_true(cls: type) -> Any:
     """Returns the mask that is always true, in the namespace of `cls`. It is shared, so use it as
     an operand only."""
     return leaf.literal(flat_class(cls, dt.mask), True)
@@ -360,9 +360,9 @@ def converted(value: Any, cls: Any, f: Callable[[Any, Any], Any]) -> Any:
     return result
 
 
-def spread(value: Any) -> Any:
+def broadcast_components(value: Any) -> Any:
     """Broadcasts the innermost components of a nested array to its width, unless it is ragged."""
-    width = common_width(list(inner(value)))
+    width = common_width(list(innermost(value)))
     return value if width in (None, 1) else map_leaves(value, lambda v: leaf.resize(v, width))
 
 

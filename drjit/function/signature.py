@@ -1,5 +1,5 @@
-"""What functions are called: error messages for calls that do not match a function's parameters, in
-words that users search for; their parameters; and the names by which pickle finds functions."""
+"""Signatures of functions: error messages for calls that do not match the parameters, in words that
+users search for; the parameters themselves; and the names by which pickle finds functions."""
 
 import sys
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from functools import wraps
 from operator import attrgetter
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-from ..array import habits
+from ..array import foreign_names
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def described(function: Callable[P, R]) -> Callable[P, R]:
+def explains_misuse(function: Callable[P, R]) -> Callable[P, R]:
     """Returns a wrapper that explains calls with too few, too many or unknown arguments. The
     wrapper adds a call, so functions that are called for every operation do without it.
     """
@@ -27,18 +27,18 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
             if trace is None or trace.tb_next is not None:  # raised within the function
                 raise
             name, _, text = str(problem).partition("() ")
-        raise habits.incompatible(f"dr.{name}", text)
+        raise foreign_names.incompatible(f"dr.{name}", text)
 
     return call
 
 
 def signature(function: Any) -> Any:
     """Returns the `inspect.Signature` of a function. From Python 3.14 on, annotations may refer to
-    what is imported for type checkers alone, and are evaluated only here; those stay references.
+    names imported for type checkers alone; these stay references.
 
     Raises:
         TypeError: this is not callable.
-        ValueError: it is written in C, and does not tell.
+        ValueError: it is written in C, and its parameters are unknown.
     """
     import inspect
 

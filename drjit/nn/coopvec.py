@@ -16,7 +16,7 @@ from ..array import leaf, pytree, table
 from ..array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ..array.inline import RECORDERS
 from ..array.promote import Incompatible, check_range, convert, number_type
-from ..array.show import inner
+from ..array.show import innermost
 from ..jit.ir import dtype as dt
 from ..jit.ir import node, op
 
@@ -301,7 +301,7 @@ def _flatten(arg: Any, parts: list[Any]) -> None:
             parts.append(arg)
         elif arg._kind == "nested":
             flat = getattr(arg.Value, "_kind", "") == "leaf"
-            parts += arg._components if flat else inner(arg)
+            parts += arg._components if flat else innermost(arg)
         elif len(arg._shape) in (1, 2):
             parts += [row._array for row in arg]
         else:

@@ -86,6 +86,7 @@ class MatrixView:
         self._layout = value
 
     def changed(self, **fields: Any) -> "MatrixView":
+        """Returns a view with other values for some of the fields."""
         made = MatrixView()
         for name in self.DRJIT_STRUCT:
             setattr(made, name, fields.get(name, getattr(self, name)))

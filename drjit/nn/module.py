@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, cast, overl
 
 from ..array import pytree
 from ..array.base import ArrayBase, type_label
-from ..array.derived import derived
+from ..array.precomputed import precomputed
 from ..array.tree import set_contents
 from ..function.ad.grad import detach, enable_grad, grad_enabled
 from ..function.conversion import related
@@ -22,7 +22,7 @@ from ..function.data.create import full
 from ..function.data.memory import gather
 from ..function.data.shape import concat
 from ..function.exchange import array_file
-from ..function.exchange.save import fitting, stored
+from ..function.exchange.save import matching_entries, stored
 from ..function.exchange.save import values as contents_of
 from ..function.inspect.traits import is_float_v, is_tensor_v, shape
 from ..jit.lazy import np
@@ -290,7 +290,7 @@ def _map(
     Everything is changed in place except tuples, which are created anew."""
     if kind == "struct" and Module not in type(container).__mro__:
         path = None
-    keys, found = pytree.opened(container, kind)
+    keys, found = pytree.keys_and_parts(container, kind)
     parts = [*found]
     others = type(container).torch_names if torch and isinstance(container, Module) else {}
     changed = False
@@ -338,7 +338,7 @@ def _modules(value: Any) -> Iterator[Any]:
         yield value
     kind = _kind(type(value))
     if kind in pytree.CONTAINERS:
-        for part in pytree.opened(value, kind)[1]:
+        for part in pytree.keys_and_parts(value, kind)[1]:
             yield from _modules(part)
 
 
@@ -573,7 +573,7 @@ def _packed(args: Sequence[Any], layout: LayoutName) -> Sequence[Any]:
         parts = [entries(v.changed(buffer=b)) for v, b in zip(views, buffers, strict=True)]
         return [type(parts[0])(parts[0]) if len(parts) == 1 else concat(parts)]
 
-    (buffer,) = derived(joined, *[v.buffer for v in views])
+    (buffer,) = precomputed(joined, *[v.buffer for v in views])
     placed = iter(_place_views(views, buffer, layout))
 
     def packed(leaf: Any) -> Any:
@@ -665,9 +665,9 @@ def load(
     array_file.format_of(path, what)
     if state is not None and not isinstance(state, MutableMapping):
         raise TypeError(f"{what}: expected a mapping such as a module, got {type_label(state)}")
-    with array_file.opened(path, what) as contents:
+    with array_file.open_file(path, what) as contents:
         if state is None:
             return contents_of(contents)
-        fitted = [*fitting(contents, dict(state.items()), strict, what)]
+        fitted = [*matching_entries(contents, dict(state.items()), strict, what)]
     state.update({key: new for key, _, new in fitted})
     return {key: array for key, array, _ in fitted}

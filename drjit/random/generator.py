@@ -35,7 +35,7 @@ from ..jit.run import launch
 from ..jit.run.freeze import active as active_recorder
 from ..jit.trace.template import Template, is_repeatable
 from .philox import block, normals, units
-from .words import Words, data, into, words
+from .words import Words, data, state_word, words
 
 if TYPE_CHECKING:
     from ..array.kinds import HasMask, Sizes, ToUInt
@@ -142,7 +142,7 @@ class Generator:
         """Returns the numbers of a result: its components, or in `drjit.scalar` its entries."""
         raise NotImplementedError("Generator: use a subclass, such as dr.rng() creates")
 
-    _keeps = _draw
+    _stays_expression = _draw
 
     @overload
     def permutation(
@@ -245,7 +245,7 @@ class Philox4x32Generator(Generator):
     def _draw(self, target: "_Target", make: Any) -> list[Any]:
         w = target.words
         seed = self._key(w)
-        counter = self._counter = into(w, dt.u32, self._counter, not self._stays_literal())
+        counter = self._counter = state_word(w, dt.u32, self._counter, not self._stays_literal())
         found, calls = self._numbers(target, make, seed, counter)
         self._end(w, counter, 1 if target.by_entry else calls)
         return found
@@ -285,13 +285,13 @@ class Philox4x32Generator(Generator):
                 "JIT backend, e.g.: rng = dr.rng(seed=dr.cuda.UInt32(0)), and make it a variable "
                 "of the loop."
             )
-        self._seed = into(w, dt.u64, self._seed, not self._stays_literal())
+        self._seed = state_word(w, dt.u64, self._seed, not self._stays_literal())
         return self._seed
 
     def _end(self, w: Words, counter: Any, calls: int) -> None:
         """Advances the counter."""
         launch.changing(self)
-        if not w.traced or self._keeps():
+        if not w.traced or self._stays_expression():
             self._counter = w.low32(counter + calls)
             return
         if counter._node.size == 1:
@@ -307,7 +307,7 @@ class Philox4x32Generator(Generator):
             self._counter = counter + calls
             evaluate(self._counter)
 
-    def _keeps(self) -> bool:
+    def _stays_expression(self) -> bool:
         """Returns whether the state stays an expression."""
         return self._stays_literal() or active_recorder() is not None
 
@@ -469,7 +469,7 @@ def bounded(rng: Any, target: Any, low: Any, high: Any, closed: bool) -> Any:
         table.related(target.cls, dtype=dt.u32), target.shape, "integers", integer=True
     )
     cls = words_of.cls
-    recorded = rng._keeps()
+    recorded = rng._stays_expression()
     if isinstance(low, int) and isinstance(high, int):
         size = high + closed - low
         threshold = (1 << 32) % size
@@ -504,7 +504,7 @@ def _redrawn(rng: Any, target: Any, state: tuple, word: Any, extent: Any, thresh
     `state` use streams that nothing else uses.
     """
     w = target.words
-    seed, counter = into(w, dt.u64, state[0], False), into(w, dt.u32, state[1], False)
+    seed, counter = state_word(w, dt.u64, state[0], False), state_word(w, dt.u32, state[1], False)
     shown = word * 0
     limits = list(zip(*(leaf_arrays(shown + v) for v in (extent, threshold)), strict=True))
 

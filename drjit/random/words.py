@@ -161,7 +161,7 @@ def data(cls: Any, value: int) -> Any:
     return leaf.from_numbers(cls, [value])
 
 
-def into(w: Words, dtype: dt.DType, value: Any, opaque: bool) -> Any:
+def state_word(w: Words, dtype: dt.DType, value: Any, opaque: bool) -> Any:
     """Returns a state as a word of a namespace, as data if it should be opaque."""
     if not w.traced:
         if not isinstance(value, ArrayBase):

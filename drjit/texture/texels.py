@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ..array import leaf, table
 from ..array.base import ArrayBase
-from ..array.derived import converted, derived
+from ..array.precomputed import converted, precomputed
 from ..function.conversion import flat_class, lanes, pick
 from ..function.data.create import zeros
 from ..function.data.shape import concat
@@ -428,7 +428,7 @@ class Texels:
             found = decomposed(levels, all_shapes, self._wrap)
             return [leaf.cast(cls.Array, part) for part in found]
 
-        arrays = derived(parts, self._tensor._array)
+        arrays = precomputed(parts, self._tensor._array)
         tensors = [cls(a, s) for a, s in zip(arrays, all_shapes, strict=True)]
         self._tensor, self._coarser = tensors[0], tensors[1:]
 
@@ -450,14 +450,14 @@ class Texels:
                 found = summed(given, all_shapes, self._wrap)
                 return [_joined([leaf.cast(type(array), level) for level in found])]
 
-            return derived(summed_up, *[t._array for t in (self._tensor, *self._coarser)])[0]
+            return precomputed(summed_up, *[t._array for t in (self._tensor, *self._coarser)])[0]
 
         def levels(finest: Any) -> list[Any]:
             coarser = averaged(self._linear_light(finest), all_shapes)[1:]
             found = [self._stored(level, finest) for level in coarser]
             return [_joined([finest, *found]), *found]
 
-        made, cls = levels(array) if scalar else derived(levels, array), self._tensor_class
+        made, cls = levels(array) if scalar else precomputed(levels, array), self._tensor_class
         self._coarser = [cls(v, s) for v, s in zip(made[1:], all_shapes[1:], strict=True)]
         return made[0]
 

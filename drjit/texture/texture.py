@@ -14,7 +14,7 @@ from ..ad import packet_rules
 from ..array import leaf, leaf_access, table
 from ..array.base import ArrayBase, type_label
 from ..array.meta import DYNAMIC
-from ..array.special import repeated
+from ..array.special import traced_once
 from ..function.ad.grad import detach
 from ..function.conversion import assemble, flat_class, mask_leaf, pick
 from ..function.data.memory import scatter
@@ -77,7 +77,7 @@ class TexelReader:
         index = leaf.cast(self.index, number)._node
         return Access(index, self.active._node, self.what, self.count, self.in_bounds)
 
-    def mixed(self, numbers: list[Any], weights: list[Any]) -> Channels:
+    def weighted_sum(self, numbers: list[Any], weights: list[Any]) -> Channels:
         """Returns the weighted sum of some texels, as a single operation where that exists."""
         fused = self.traced and self.in_bounds and self.texture._dtype is self.dtype
         if fused and len(numbers) > 1:
@@ -91,7 +91,7 @@ class TexelReader:
                 (self._record(n), w._node if type(w) is cls and w._var is None else None)
                 for n, w in zip(numbers, weights, strict=True)
             )
-            sums = packet_rules.mixture(leaf.value(self.source), self.dtype, places)
+            sums = packet_rules.weighted_sum(leaf.value(self.source), self.dtype, places)
             if sums is not None:
                 return [leaf.from_value(cls, v) for v in sums]
         return sampling.weighted_sum(self.texel, numbers, weights)
@@ -190,10 +190,10 @@ class Texture(Texels):
         self, where: list[Any], count: int, dtype: dt.DType, active: Any, method: str
     ) -> Channels:
         """Returns the weighted sum of the texels that a filter reads, `count` in each dimension."""
-        found = [*repeated(_texels_read, where, self._sizes(), self._wrap, count)]
+        found = [*traced_once(_texels_read, where, self._sizes(), self._wrap, count)]
         n = count**self._dims
         numbers, weights = found[:n], found[n:] or [1.0]
-        return TexelReader(self, dtype, active, method).mixed(numbers, weights)
+        return TexelReader(self, dtype, active, method).weighted_sum(numbers, weights)
 
     def eval_fetch(self, pos: Any, active: Any = True) -> tuple[Any, ...]:
         """Returns the 2, 4 or 8 texels that linear interpolation at a position combines, with x
@@ -336,7 +336,7 @@ class Texture(Texels):
             others, coarse = self._within(where, following)
             numbers = [*numbers, *others]
             weights = [w * (1.0 - part) for w in fine] + [w * part for w in coarse]
-        return TexelReader(self, dtype, active, method).mixed(numbers, weights)
+        return TexelReader(self, dtype, active, method).weighted_sum(numbers, weights)
 
     def _within(self, where: list[Any], level: Any) -> tuple[list[Any], list[Any]]:
         """Returns the numbers of the texels that a look-up in a level reads, and their weights."""

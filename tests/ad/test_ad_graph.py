@@ -32,7 +32,7 @@ from drjit.llvm.ad import (
 
 def variables():
     gc.collect()
-    return len(graph.living())
+    return len(graph.live_variables())
 
 
 @pytest.fixture

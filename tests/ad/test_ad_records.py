@@ -177,7 +177,7 @@ def test_a_sum_is_like_separate_operations(case, name, monkeypatch):
         return found, [k.get("source") for k in history]
 
     found, sources = outcome()
-    monkeypatch.setattr(packet_rules, "mixture", lambda *_: None)
+    monkeypatch.setattr(packet_rules, "weighted_sum", lambda *_: None)
     expected, others = outcome()
     assert sources == others
     if case is trapped:

@@ -310,7 +310,7 @@ def test_derivatives_need_the_values_that_a_rule_reads(op_):
         inputs = tuple(map(value, types)) if rule.keeps_inputs else ()
         v.inputs, v.result = inputs, value() if rule.keeps_result else None
         read = []
-        rule.reads(v, read.append)
+        rule.visit_primals(v, read.append)
         v.inputs = tuple([n if n in read else None for n in inputs])
         v.result = v.result if v.result in read else None
         for masked in (False, True):

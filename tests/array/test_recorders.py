@@ -73,8 +73,8 @@ def test_errors_have_the_lines_of_the_parts():
 
 FORMS = [
     *[(recorders.unary, o, 1) for o in (ops.neg, ops.abs, ops.sin)],
-    *[(recorders.forward, o, 2) for o in (ops.add, ops.mul, ops.div, ops.lt, ops.minimum)],
-    *[(recorders.backward, o, 2) for o in (ops.sub, ops.mul, ops.div)],
+    *[(recorders.array_first, o, 2) for o in (ops.add, ops.mul, ops.div, ops.lt, ops.minimum)],
+    *[(recorders.number_first, o, 2) for o in (ops.sub, ops.mul, ops.div)],
     (recorders.ternary, ops.fma, 3), (recorders.select, ops.select, 3),
 ]  # fmt: skip
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from drjit.array.pytree import role
-from drjit.array.tree import ARRAY, OTHER, Tree, differs, opened, set_contents
+from drjit.array.tree import ARRAY, OTHER, Tree, differs, keys_and_parts, set_contents
 from drjit.llvm.ad import Array3f, Float, TensorXf
 from drjit.scalar import Array3f as ScalarArray3f
 
@@ -68,7 +68,7 @@ def test_parts(name):
     labels = tree.labels(["v"])
     assert [p for p, n in zip(labels, tree.counts, strict=True) if n == ARRAY] == paths
     assert len(tree.leaves) == len(paths)
-    assert [tree.objects[k] for k in tree.inside] == [
+    assert [tree.objects[k] for k in tree.parts] == [
         v for v in tree.objects if role(type(v)) not in ("leaf", "vector", "other")
     ]
     assert tree.others == [k for k, n in enumerate(tree.counts) if n == OTHER]
@@ -79,13 +79,13 @@ def test_put_together(name):
     value, paths = VALUES[name]
     tree = Tree((value, 7))
     leaves = [Float(k, 1, 1) for k in range(len(paths))]
-    made, number = tree.put_together(leaves)
+    made, number = tree.reassemble(leaves)
     again = Tree((made,))
     assert number == 7
     assert type(made) is type(value)
     assert [a is b for a, b in zip(again.leaves, leaves, strict=True)] == [True] * len(paths)
     assert again.classes == tree.classes[:-1]
-    filled = tree.emptied().filled([(a._node, None) for a in leaves])
+    filled = tree.without_arrays().with_contents([(a._node, None) for a in leaves])
     for a, b in zip(Tree(filled).leaves, leaves, strict=True):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
 
@@ -93,7 +93,7 @@ def test_put_together(name):
 def test_put_together_keeps_what_is_made():
     value = {"a": [Float(1), 2], "b": 3}
     tree = Tree((value,))
-    (made,) = tree.put_together([Float(5)], lambda k, values: (tree.classes[k].__name__, values))
+    (made,) = tree.reassemble([Float(5)], lambda k, values: (tree.classes[k].__name__, values))
     assert made[0] == "dict" and made[1][0][0] == "list" and made[1][1] == 3
 
 
@@ -102,7 +102,7 @@ def test_order():
         Tree(({"a": Float(1), "b": [Float(2)]},)),
         Tree(({"b": [Float(4)], "a": Float(3)},)),
     )
-    assert not before.fits(after)
+    assert not before.has_structure_of(after)
     found = after.ordered([j for _, j in before.paired(after)])
     assert [a[0] for a in found.leaves] == [3, 4]
     assert before.classes == found.classes and before.counts == found.counts
@@ -136,7 +136,7 @@ def test_class_becomes_a_structure():
     "value", [[Float(1)], {"a": Float(1)}, Base(Float(1)), Array3f(1), TensorXf([1, 2])]
 )
 def test_contents(value):
-    keys, before = opened(value, role(type(value)))
+    keys, before = keys_and_parts(value, role(type(value)))
     assert not differs(value, keys, before)
     other = [Float(9)] * len(before)
     if isinstance(value, Base):
@@ -145,7 +145,9 @@ def test_contents(value):
     assert differs(value, keys, before)
     set_contents(value, keys, before)
     assert not differs(value, keys, before)
-    assert all(a is b for a, b in zip(opened(value, role(type(value)))[1], before, strict=True))
+    assert all(
+        a is b for a, b in zip(keys_and_parts(value, role(type(value)))[1], before, strict=True)
+    )
 
 
 def test_without_end():

@@ -48,7 +48,7 @@ def test_the_backend_is_there(gpu):
 
 
 def test_auto_prefers_the_gpu(gpu, monkeypatch):
-    monkeypatch.setattr("drjit.array.table._chosen", "")
+    monkeypatch.setattr("drjit.array.table._auto_namespace", "")
     assert dr.auto.Float is dr.cuda.Float
     assert dr.auto.ad.Array3f is dr.cuda.ad.Array3f
     dr.set_backend("llvm")

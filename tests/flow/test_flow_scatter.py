@@ -560,7 +560,7 @@ def test_nothing_stays_behind(monkeypatch):
     gc.collect()
     gc.disable()
     try:
-        before = len(graph.living())
+        before = len(graph.live_variables())
         flows = [partial(f, "symbolic") for f in FLOWS.values()] + [*HOLDERS.values()]
         for flow in flows:
             for body in BODIES.values():
@@ -581,7 +581,7 @@ def test_nothing_stays_behind(monkeypatch):
                     del x, t, y, z
                     dr.sync_thread()
                     assert memory() is None
-                    assert len(graph.living()) == before
+                    assert len(graph.live_variables()) == before
     finally:
         gc.enable()
 

@@ -570,7 +570,7 @@ def test_classes_and_functions_that_come_later(monkeypatch):
     made_ = inline.RECORDERS[ops.tanh]
     made_.pop(UInt, None)
     made_.pop(Float, None)
-    assert type(made_[Float]) is type(len) and made_[UInt] is inline.nothing
+    assert type(made_[Float]) is type(len) and made_[UInt] is inline.record_nothing
     assert ctypes.sizeof(code) and type(Float.__mul__) is type(int.__mul__)
 
 

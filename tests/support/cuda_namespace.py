@@ -20,7 +20,7 @@ def others(classes: dict[tuple[str, str], type]) -> dict[tuple[str, str], type]:
 @contextmanager
 def registered(own: device.Device) -> Iterator[Any]:
     """Makes a device that of `drjit.cuda`, for which all types are built again."""
-    devices, chosen = device._devices, table._chosen
+    devices, chosen = device._devices, table._auto_namespace
     classes, derived = table._classes, table._derived
     device._devices = {k: v for k, v in devices.items() if k is not own.backend}
     table._classes, table._derived = others(classes), others(derived)
@@ -41,6 +41,6 @@ def registered(own: device.Device) -> Iterator[Any]:
     finally:
         table._classes = classes | others(table._classes)
         table._derived = derived | others(table._derived)
-        device._devices, table._chosen = devices, chosen
+        device._devices, table._auto_namespace = devices, chosen
         forget()
         schedule.forget_kernels()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ...ad import capture
+from ...ad.bodies import OuterGradients, body_scope
 from ...ad.graph import Value, node_of
 from ...array import leaf, pytree, signatures
 from ...array.base import type_label
@@ -158,7 +158,7 @@ class SymbolicBranch:
         places = self._places()
         self.outcomes, self.inner_arguments = [], []
         branch.first = next_serial()
-        mask, outer_gradients = branch.mask._node, capture.OuterGradients(atomic=True)
+        mask, outer_gradients = branch.mask._node, OuterGradients(atomic=True)
         masks = [mask, combine(op.not_, (mask,))]
         arguments: Any = [*branch.before]  # nothing else may hold what is captured
         for k, saved in self.captured.items():
@@ -174,7 +174,7 @@ class SymbolicBranch:
         if self.captured and recorded.differentiable:
             for k, saved in self.captured.items():
                 recorded.argument_values[k] = saved.content() or saved.stand_in()
-        made: list[Value | None] = recorded.attached(finals)  # type: ignore[assignment]
+        made: list[Value | None] = recorded.attach(finals)  # type: ignore[assignment]
         for j, v in unchanged.items():
             made[j] = v
         return branch.place(self.outcomes, made)
@@ -183,7 +183,7 @@ class SymbolicBranch:
         self, function: Any, recorded: RecordedCall, outer_gradients: Any, nodes: list[Node]
     ) -> list[Node]:
         branch, args = self.branch, self.branch.args
-        with capture.body(outer_gradients) as inner:
+        with body_scope(outer_gradients) as inner:
             values = recorded.begin(nodes, inner)
             given = [None if k in self.captured else v for k, v in enumerate(values)]
             args.put(given)

@@ -7,8 +7,9 @@ from functools import cached_property, partial
 from itertools import repeat
 from typing import Any
 
-from ...ad import capture, graph, sink
+from ...ad import graph, sink
 from ...ad.algebra import RECORDED
+from ...ad.bodies import OuterGradients, body_scope
 from ...ad.graph import GradScope, Value, Var, as_value, variable_of
 from ...jit.ir import node, op
 from ...jit.ir.node import LITERAL, Node
@@ -46,7 +47,7 @@ class RecordedCall(RecordedOp):
         if opened := stack():
             self.masks = [node.combine(op.and_, (m, opened[-1].mask)) for m in masks]
         self.scope = graph.scope()
-        self.argument_values = graph.seen(arguments)
+        self.argument_values = graph.without_suspended(arguments)
         self.tracked: list[int] = []
         self.variables: list[Var] = []
         for k, v in enumerate(map(variable_of, self.argument_values)):
@@ -59,12 +60,12 @@ class RecordedCall(RecordedOp):
 
     free_variables: Sequence[Var] = ()
 
-    def follows(self) -> bool:
-        return all(body.follows for body in self.bodies)
+    def uses_copies(self) -> bool:
+        return all(body.uses_copies for body in self.bodies)
 
     def term(self, number: int) -> recording.Term | None:
         """What one of the results is if it is an argument plus something; see
-        `recording.starts`."""
+        `recording.accumulated_inputs`."""
         return self._terms.get(sorted(self.outputs)[number])
 
     @property
@@ -115,7 +116,7 @@ class RecordedCall(RecordedOp):
         loop may be a sum, in which case it calls this."""
         terms: dict[int, recording.Term] = {}
         for k in self.outputs:
-            first, *rest = [self._starts(body, k) for body in self.bodies]
+            first, *rest = [self._accumulated_arguments(body, k) for body in self.bodies]
             for start, others in first.items():
                 if all(start in found for found in rest):
                     terms[k] = recording.Term(
@@ -124,7 +125,7 @@ class RecordedCall(RecordedOp):
                     break
         return terms
 
-    def _starts(self, body: RecordedRegion, k: int) -> dict[Var, set[Var]]:
+    def _accumulated_arguments(self, body: RecordedRegion, k: int) -> dict[Var, set[Var]]:
         """Returns the arguments that a function adds something to for a result, each with the other
         variables on which that depends."""
         inputs = {
@@ -133,7 +134,7 @@ class RecordedCall(RecordedOp):
             if own is not None and outer is not None and own.serial >= body.begin
         }
         v, found = body.results[k].var, {}
-        for own in body.of_bits(recording.starts(v, body.reach(inputs), body)):
+        for own in body.sources_in(recording.accumulated_inputs(v, body.reach(inputs), body)):
             others = {inputs.get(d, d) for d in body.sources([v]) if d is not own}
             found[inputs[own]] = {d for d in others if d.serial < body.begin}
         return found
@@ -143,7 +144,7 @@ class RecordedCall(RecordedOp):
         """Whether a result or target depends on a differentiable variable."""
         return bool(self.outputs or self.targets.rows)
 
-    def attached(self, results: Sequence[Node]) -> list[Value]:
+    def attach(self, results: Sequence[Node]) -> list[Value]:
         """Returns the results, connected to the values they were computed from, as are the targets
         of the functions."""
         found = unrecorded(results)
@@ -152,7 +153,7 @@ class RecordedCall(RecordedOp):
         numbers = sorted(self.outputs)
         if len(self.bodies) == 1:  # only calls of a single function share its body
             self.bodies[0].share(results)
-        variables = self._attached([results[k] for k in numbers], self.differentiable_inputs())
+        variables = self._attach([results[k] for k in numbers], self.differentiable_inputs())
         for k, v in zip(numbers, variables, strict=True):
             found[k] = as_value((results[k], v))
         return found
@@ -165,7 +166,7 @@ class RecordedCall(RecordedOp):
         """Returns gradients of the arguments, of captured variables, and of the targets' previous
         contents, given gradients of the results and targets."""
         given, written = gradients[: len(self.outputs)], gradients[len(self.outputs) :]
-        outer_gradients = capture.OuterGradients()
+        outer_gradients = OuterGradients()
         wanted = self.differentiable_inputs()
         memories = self.targets.gradients(written)
         touched: set[int] = set()  # those whose gradient is not 0 everywhere
@@ -195,7 +196,7 @@ class RecordedCall(RecordedOp):
             if k not in touched:
                 n, added = added or node.literal(v.dtype, 0), None
             elif v.size == 1:
-                n = sink.arriving(v, as_value((n, None))).node
+                n = sink.summed_contribution(v, as_value((n, None))).node
             found[k] = n if added is None else node.apply(op.add, added, n)
         return found + self.targets.before(memories)
 
@@ -216,7 +217,7 @@ class RecordedCall(RecordedOp):
             found = body.push(pairs, [body.results[k].var for k in numbers], memories, copies)
             return [g or node.literal(t, 0) for t, g in zip(kinds, found, strict=True)]
 
-        found = self._derived(given, capture.OuterGradients(), pushed)
+        found = self._derived(given, OuterGradients(), pushed)
         return found + self.targets.after(memories)
 
     def _inputs(self, body: RecordedRegion) -> list[Var]:
@@ -226,7 +227,7 @@ class RecordedCall(RecordedOp):
     def _derived(
         self,
         given: list[Node],
-        outer_gradients: capture.OuterGradients,
+        outer_gradients: OuterGradients,
         propagate: Callable[[RecordedRegion, list[Node], Substitution | None], list[Node]],
     ) -> list[Node]:
         """Records, for every function, what `propagate` computes from it and from `given`
@@ -244,7 +245,7 @@ class RecordedCall(RecordedOp):
             return record.branches(masks, bodies, nodes + passed, self.what)
 
     def _derived_body(
-        self, body: RecordedRegion, given: list[Node], outer_gradients: capture.OuterGradients,
+        self, body: RecordedRegion, given: list[Node], outer_gradients: OuterGradients,
         enclosing: Substitution | None, propagate: Callable[..., list[Node]], names: list[Node],
     ) -> list[Node]:  # fmt: skip
         """Records what `propagate` computes for one function; see `_derived`."""
@@ -253,12 +254,12 @@ class RecordedCall(RecordedOp):
         seeds = [n if n.op is LITERAL else next(rest) for n in given]
         if not any(v.rule for v in body.variables):  # it returns its arguments
             return propagate(body, seeds, None)
-        if not body.follows:
+        if not body.uses_copies:
             with body.derived(outer_gradients, active()) as derived:
                 derived.close(propagate(body, seeds, None))
             return derived.again(names[:count])
         copies = body.substitution(names[:count], active(), enclosing=enclosing)
-        with capture.body(outer_gradients, body.begin, copies):
+        with body_scope(outer_gradients, body.begin, copies):
             return propagate(body, seeds, copies)
 
     def recomputed(self, enclosing: Recomputation | None = None) -> list[Value]:

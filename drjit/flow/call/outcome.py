@@ -88,7 +88,7 @@ class BranchOutcome:
         given = args.leaves if max(numbers) < len(args.leaves) else args.objects()
         wanted = {id(given[k]): k for k in numbers}
         tree = self.versions[0].tree
-        objects = [*tree.leaves, *map(tree.objects.__getitem__, tree.inside)]
+        objects = [*tree.leaves, *map(tree.objects.__getitem__, tree.parts)]
         return [*map(wanted.get, map(id, objects))]
 
 

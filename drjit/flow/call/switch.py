@@ -12,11 +12,12 @@ from itertools import repeat
 from operator import and_
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from ...ad import capture, graph
+from ...ad import graph
+from ...ad.bodies import OuterGradients, body_scope
 from ...array import leaf, leaf_access, table
 from ...array.base import ArrayBase, IncompatibleError, listed, type_label
 from ...array.pytree import leaf_arrays
-from ...array.tree import Tree, traced
+from ...array.tree import Tree, traced_arrays
 from ...function.ad.propagate import isolate_grad
 from ...function.conversion import mask_leaf
 from ...function.evaluation import copy
@@ -223,8 +224,8 @@ def run(
         nodes.append(scope.active())  # each of whose lanes makes the call
     sizes = dict.fromkeys([n.size for n in nodes])
     given = {a._node.size for a in arguments.leaves}
-    none = chosen._node.size == 0 and 1 in given and not scope.nothing_runs()
-    if len(sizes.keys() - {1}) > 1 or none:
+    uncalled = chosen._node.size == 0 and 1 in given and not scope.nothing_runs()
+    if len(sizes.keys() - {1}) > 1 or uncalled:
         raise RuntimeError(
             f"{what}: some of the call arguments have incompatible sizes (encountered arrays of "
             f"length {listed(sizes)})"
@@ -233,8 +234,8 @@ def run(
     call = FunctionCall(what, functions, chosen._node, active._node, arguments, size)
     with scope.using(chosen._device):
         if symbolic:
-            none = node.literal(dt.u32, 0, 0)
-            with scope.running(none, 0) if size == 0 else nullcontext():
+            no_lanes = node.literal(dt.u32, 0, 0)
+            with scope.running(no_lanes, 0) if size == 0 else nullcontext():
                 return _symbolic(call)
         with isolate_grad():  # gradients propagated by functions continue once all were called
             return _evaluated(call, type(chosen))
@@ -260,21 +261,23 @@ def _symbolic(call: FunctionCall) -> Any:
     # Constants stay constants, so that functions are simplified for them.
     passed = [k for k, a in enumerate(call.arguments.leaves) if a._node.op is not LITERAL]
     recorded = RecordedCall(call.what, leaf.values(call.arguments.leaves), passed, masks)
-    given = call.arguments.emptied().filled  # positional and named arguments of functions
+    given = (
+        call.arguments.without_arrays().with_contents
+    )  # positional and named arguments of functions
     results: list[Tree] = []
     zeros: list[bool] = []  # the results that are a constant 0 for every function, as for no one
-    outer_gradients = capture.OuterGradients(atomic=True)
+    outer_gradients = OuterGradients(atomic=True)
     size = None if call.size == 1 else call.size
 
     def trace(function: Callee, names: list[Node]) -> list[Node]:
-        with capture.body(outer_gradients) as inner:
+        with body_scope(outer_gradients) as inner:
             arguments = recorded.begin(names, inner)
             args, kwargs = given(arguments)
             result = _result(call, function, args, kwargs, size)
             if results:
                 result = matched(call.what, results[0], result)
             else:
-                results.append(result.emptied())
+                results.append(result.without_arrays())
             found = leaf.values(result.leaves)
             zeros[:] = map(and_, zeros or repeat(True), map(_is_zero, found))
             recorded.note(names, arguments, found, inner)  # type: ignore[arg-type]
@@ -286,7 +289,7 @@ def _symbolic(call: FunctionCall) -> Any:
     if flags.current & flags.JitFlag.OptimizeCalls and any(zeros):
         pairs = zip(nodes, zeros, strict=True)
         nodes = [node.literal(n.dtype, 0, n.size) if zero else n for n, zero in pairs]
-    return merging.to_vectors(results[0].filled(recorded.attached(nodes))[0], results[0])
+    return merging.to_vectors(results[0].with_contents(recorded.attach(nodes))[0], results[0])
 
 
 def _is_zero(v: graph.Value) -> bool:
@@ -316,17 +319,17 @@ def _evaluated(call: FunctionCall, index_class: Any) -> Any:
             # Gradients propagated by the function reach the entries of its lanes here, and go on
             # once it has been called: it may propagate others.
             with isolate_grad(), graph.watching(_gathered_variables(call, arrays)):
-                args, kwargs = call.arguments.put_together(arrays)
+                args, kwargs = call.arguments.reassemble(arrays)
                 result = _result(call, function, args, kwargs, count)
         if first:
             result = matched(call.what, first, result)
         else:
-            first = result.emptied()
+            first = result.without_arrays()
             merged = [leaf.literal(type(a), 0, call.size) for a in result.leaves]
         with scope.unmasked():
             _merge(merged, result.leaves, lanes, call.size)
     assert first is not None
-    return merging.to_vectors(first.put_together(merged)[0], first)
+    return merging.to_vectors(first.reassemble(merged)[0], first)
 
 
 def _every(count: int) -> Node:
@@ -459,7 +462,7 @@ def reorder_threads(key: ArrayBase, num_bits: int, value: T) -> T:
             f"dr.reorder_threads(): 'key' is of type {type_label(key)}; expected a traced 32-bit "
             "unsigned integer array such as drjit.llvm.UInt"
         )
-    if not traced(value):
+    if not traced_arrays(value):
         raise RuntimeError(
             f"dr.reorder_threads(): 'value' of type {type_label(value)} contains no traced array"
         )

@@ -28,8 +28,15 @@ from ...jit.ir.scope import innermost
 from ...jit.run import freeze, schedule
 from ...jit.run.freeze import Literal, RecordedLaunch, RecordedOperation, Recorder, Recording
 from ...jit.run.freeze_size import plain
-from ..freeze.layout import InputLayout, evaluated_layout, free_variables, kind_of, nodes_in, opened
-from ..freeze.recordings import Different, General, merged
+from ..freeze.layout import (
+    InputLayout,
+    evaluated_layout,
+    free_variables,
+    keys_and_parts,
+    kind_of,
+    nodes_in,
+)
+from ..freeze.recordings import Different, GeneralRecording, generalize
 from ..freeze.result import Snapshot
 from ..region.state import call
 from .file import Leaf, OtherValue, Traced, TracedKernel, TreePart, short, write
@@ -107,7 +114,7 @@ def export(
         rows.append((_value_and_grad(function, what), f"{name}_value_and_grad", title))
     made = []
     for f, own, title in rows:
-        general, fixed, reasons = traced(f, arguments, what)
+        general, fixed, reasons = trace_sizes(f, arguments, what)
         made.append(Traced(own, parameters, general, tuple(fixed), reasons, title))
     target = Path(path)
     target.write_text(write(made, what, _head(function, made)), encoding="utf-8")
@@ -271,7 +278,7 @@ _SHAPES: dict[str, Callable[..., tuple[dt.DType, int]]] = {
 _TITLES = {"compress": "dr.compress()"}
 
 
-def described(value: Any, number: Callable[[Node], Any], what: str) -> Any:
+def as_tuples(value: Any, number: Callable[[Node], Any], what: str) -> Any:
     """Returns a PyTree of arrays as nested tuples.
 
     Raises:
@@ -284,11 +291,11 @@ def described(value: Any, number: Callable[[Node], Any], what: str) -> Any:
         found = Literal(n.dtype, n.data, n.size) if n.op is LITERAL else number(n)
         return Leaf(found, n.dtype, n.size)
     if kind in ("nested", "tensor", "sequence", "dict", "struct"):
-        keys, parts = opened(value, kind)
+        keys, parts = keys_and_parts(value, kind)
         if kind == "sequence":
             kind = "tuple" if isinstance(value, tuple) else "list"
         keys = tuple(keys) if keys is not None else None
-        return TreePart(kind, keys, tuple([described(v, number, what) for v in parts]))
+        return TreePart(kind, keys, tuple([as_tuples(v, number, what) for v in parts]))
     if value is None or isinstance(value, bool | int | float | complex | str):
         return OtherValue(repr(value))
     raise TypeError(
@@ -309,7 +316,7 @@ def dimensions(value: Any) -> list[int]:
         found = [n for v in value._components for n in dimensions(v)]
         return [max(found)] if found else []
     if kind in ("sequence", "dict", "struct"):
-        return [n for v in opened(value, kind)[1] for n in dimensions(v)]
+        return [n for v in keys_and_parts(value, kind)[1] for n in dimensions(v)]
     return []
 
 
@@ -332,7 +339,7 @@ def stand_in(value: Any, factors: dict[int, int], what: str, size: int | None = 
         parts = [stand_in(v, factors, what, lanes) for v in value._components]
         return tree.rebuilt(type(value), None, parts)
     if kind in ("sequence", "dict", "struct"):
-        keys, parts = opened(value, kind)
+        keys, parts = keys_and_parts(value, kind)
         return tree.rebuilt(type(value), keys, [stand_in(v, factors, what) for v in parts])
     if isinstance(value, ArrayBase):
         raise TypeError(
@@ -371,7 +378,7 @@ def recording(
             "exported function computes results from arguments: make a copy, such as Float(x), "
             "and return it."
         )
-    parts = (described(tuple(arguments), tracer.slot, what), described(result, tracer.slot, what))
+    parts = (as_tuples(tuple(arguments), tracer.slot, what), as_tuples(result, tracer.slot, what))
     del held
     return tracer.recording(sizes, parts)
 
@@ -399,10 +406,10 @@ class _ShapeFunction:
         sizes = tuple([n * factors.get(n, 1) for n in self.sizes])
         return recording(self.function, arguments, sizes, self.what)
 
-    def general(self, free: Sequence[int]) -> General:
+    def general(self, free: Sequence[int]) -> GeneralRecording:
         """Returns the recording for any values of some sizes."""
         if not free:
-            return General(self.trace({}), (), ())
+            return GeneralRecording(self.trace({}), (), ())
         pairs = [
             (a, b) if n < _LARGE else (1, 2 + k)
             for k, (n, a, b) in enumerate(zip(free, _FIRST, _SECOND, strict=False))
@@ -410,7 +417,7 @@ class _ShapeFunction:
         first, second = (dict(zip(free, row, strict=False)) for row in zip(*pairs, strict=True))
         a, b = self.trace(first), self.trace(second)
         try:
-            return merged(a, b)
+            return generalize(a, b)
         except Different:
             self.reasons[free[-1]] = _difference(a, b)
             raise
@@ -444,9 +451,9 @@ def _difference(a: Recording, b: Recording) -> str:
     return "the function does other things with another one"
 
 
-def traced(
+def trace_sizes(
     function: Callable, examples: Sequence[Any], what: str
-) -> tuple[General, list[int], dict[int, str]]:
+) -> tuple[GeneralRecording, list[int], dict[int, str]]:
     """Traces a function for several sizes of its arguments. Returns the recording, the distinct
     sizes of the examples that must stay as they are, 0 in place of those that are free, and why.
 

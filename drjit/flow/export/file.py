@@ -16,7 +16,7 @@ from ...jit.target.scalar import ExportedModule
 from ...jit.target.scalar.expressions import CannotExport, constant
 from ...jit.target.scalar.kernel import KernelFunction, kernel
 from ...jit.target.scalar.module import definitions_of
-from ..freeze.recordings import General, Proportion, SizedNumber
+from ..freeze.recordings import GeneralRecording, Proportion, SizedNumber
 
 _SUPPORT = os.path.join(os.path.dirname(__file__), "support.py")
 FEW = 8  # entries of a constant that are written as numbers
@@ -61,7 +61,7 @@ class Traced(NamedTuple):
 
     name: str
     parameters: tuple[str, ...]
-    general: General
+    general: GeneralRecording
     sizes: tuple[int, ...]
     reasons: dict[int, str]
     title: str

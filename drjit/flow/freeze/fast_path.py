@@ -10,7 +10,7 @@ from typing import Any
 from ...jit.ir.node import BUFFER, LITERAL, Node
 from ...jit.run import schedule
 from ..call.instance import InstanceArray
-from .layout import DEEPEST, InputLayout, fields_of, kind_of, opened, reference_to
+from .layout import DEEPEST, InputLayout, fields_of, keys_and_parts, kind_of, reference_to
 
 _FEW = 6  # objects that are compared with each other one by one
 
@@ -188,7 +188,7 @@ class _Writer:
             return
         if isinstance(value, InstanceArray):
             raise _UnknownKind
-        keys, parts = opened(value, kind)
+        keys, parts = keys_and_parts(value, kind)
         if kind == "struct":
             fields = len(fields_of(type(value)))
             attributes = getattr(value, "__dict__", None)
@@ -254,7 +254,7 @@ class _Writer:
         objects = [f"o{k}" for k in range(len(layout.objects))]
         rows = [*zip(nodes, layout.nodes, layout.holders, strict=True)]
         data = [name for name, n, _ in rows if n.op is not LITERAL]
-        # Arrays are different ones if their values are.
+        # Arrays with different values are different arrays.
         apart = {id(held[0][0]) for _, n, held in rows if n.op is not LITERAL and len(held) == 1}
         for name, o in zip(objects, layout.objects, strict=True):
             if id(o) not in apart:

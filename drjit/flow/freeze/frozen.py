@@ -29,7 +29,7 @@ from .layout import InputLayout, evaluated_layout, free_variables, nodes_in
 from .recordings import Family, Structure
 from .result import Snapshot, replay_writer, reproduce
 
-# Flags for what happens besides the computation.
+# All flags but those for what happens besides the computation.
 _IMPORTANT = ~int(
     flags.JitFlag.KernelHistory
     | flags.JitFlag.LaunchBlocking
@@ -41,7 +41,8 @@ _IMPORTANT = ~int(
 _FREEZING, _RECORDING = int(flags.JitFlag.KernelFreezing), int(flags.JitFlag.FreezingScope)
 
 
-_REPLAYS, _FAST_PATHS = 2, 4  # how many replays come before a fast path; how many of these to keep
+_REPLAYS = 2  # before a fast path is created
+_FAST_PATHS = 4  # are kept at most
 
 
 class _FastPath(NamedTuple):
@@ -104,7 +105,7 @@ class FrozenFunction:
         return self.call(arg, None, (arg,))
 
     def _run(self, tree: Any) -> Any:
-        """Calls the function as it is."""
+        """Calls the function directly."""
         return self._function(tree)
 
     def _implicit(self, tree: Any) -> list[Any]:
@@ -188,7 +189,7 @@ class FrozenFunction:
         if graph.scope() is not None:
             variables = [v for v in layout.objects if isinstance(v, graph.Var)]
             seen = [graph.visible(v) is not None for v in variables]
-            key.append((graph.suspended(), *seen))
+            key.append((graph.suspends_inputs(), *seen))
         literals, data = layout.literals, []
         while True:
             values = [repr(layout.nodes[k].data) for k, _ in literals]
@@ -289,7 +290,7 @@ class FrozenFunction:
 
 
 def _as_data(n: Node, holders: list[tuple[Any, str]]) -> Node:
-    """A literal as a buffer on the device of the arrays that hold it."""
+    """Returns a literal as a buffer on the device of the arrays that hold it."""
     found = (o._device for o, _ in holders if isinstance(o, ArrayBase))
     device: Device | None = next(found, None)
     return (schedule.materialize if n.size > schedule.FEW else schedule.filled)(n, device)
@@ -345,8 +346,8 @@ def _own(layout: InputLayout | MatchedInputs, k: int) -> None:
 
 
 class Frozen(FrozenFunction):
-    """A function made by `freeze`, which takes the positional and named arguments of `f`, the
-    function itself. With `enabled` off, that is called as it is."""
+    """A function made by `freeze`, which takes the positional and named arguments of the original
+    function `f`. Unless it is `enabled`, it just calls `f`."""
 
     def __init__(
         self, f: Callable, state_fn: Callable | None, enabled: bool, *options: Any

@@ -130,7 +130,7 @@ class InputLayout:
             key.append(self._identity(value))
             self.unopened.add(len(self.objects) - 1)
             return
-        keys, parts = opened(value, kind)
+        keys, parts = keys_and_parts(value, kind)
         if kind == "struct":
             fields = len(fields_of(type(value)))  # which its class determines
             key.append(keys[fields:])
@@ -200,7 +200,7 @@ def reference_to(value: Any) -> Any:
         return value
 
 
-def opened(value: Any, kind: str) -> tuple[Any, Any]:
+def keys_and_parts(value: Any, kind: str) -> tuple[Any, Any]:
     """Returns the keys, attribute names or shape of a container, and its parts. Of a structure,
     fields come before other attributes."""
     if kind == "struct":
@@ -210,7 +210,7 @@ def opened(value: Any, kind: str) -> tuple[Any, Any]:
         names = (*names, *[name for name in attributes if name not in names])
         return names, [getattr(value, name, None) for name in names]
     if kind in pytree.CONTAINERS:
-        return pytree.opened(value, kind)
+        return pytree.keys_and_parts(value, kind)
     if kind == "object":
         attributes = vars(value)
         return tuple(attributes), [*attributes.values()]
@@ -218,7 +218,7 @@ def opened(value: Any, kind: str) -> tuple[Any, Any]:
         return None, [value.__func__, value.__self__]
     if kind == "partial":
         return None, [value.func, value.args, value.keywords]
-    return tree.opened(value, kind)
+    return tree.keys_and_parts(value, kind)
 
 
 def _number(value: Any) -> Any:

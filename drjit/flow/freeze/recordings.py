@@ -55,7 +55,7 @@ class SizedNumber(NamedTuple):
         return number if self.dtype is None else _literal(self.dtype, number, self.inverse)
 
 
-class General(NamedTuple):
+class GeneralRecording(NamedTuple):
     """A recording in which some numbers depend on sizes. Sizes in `fixed` must not change, and
     those in `even` must remain multiples of a length."""
 
@@ -78,7 +78,7 @@ class General(NamedTuple):
         return recording._replace(steps=steps, outcome=outcome, sizes=sizes)
 
 
-def merged(a: Recording, b: Recording) -> General:
+def generalize(a: Recording, b: Recording) -> GeneralRecording:
     """Generalizes two recordings for different sizes.
 
     Raises:
@@ -96,7 +96,7 @@ def merged(a: Recording, b: Recording) -> General:
     even = merger.divisions()
     steps, outcome = merger.merge((a.steps, a.outcome), (b.steps, b.outcome))
     fixed = [(k, n) for k, (n, m) in enumerate(zip(a.sizes, b.sizes, strict=True)) if n == m]
-    return General(a._replace(steps=steps, outcome=outcome), tuple(fixed), even)
+    return GeneralRecording(a._replace(steps=steps, outcome=outcome), tuple(fixed), even)
 
 
 def _same_constants(a: Recording, b: Recording) -> bool:
@@ -234,7 +234,7 @@ class Family:
 
     def __init__(self) -> None:
         self.recorded: dict[tuple[int, ...], Recording] = {}
-        self.general: list[General] = []
+        self.general: list[GeneralRecording] = []
         self.ready: dict[tuple[int, ...], Replay] = {}
         self.last_use = 0
 
@@ -271,7 +271,7 @@ class Family:
         self.recorded.pop(recording.sizes, None)
         for sizes, other in self.recorded.items():
             try:
-                general = merged(other, recording)
+                general = generalize(other, recording)
             except Different:
                 continue
             del self.recorded[sizes]

@@ -23,7 +23,7 @@ from ...jit.run import schedule
 from ...jit.run.freeze import Literal, Recorder, Replay, ValueNumber
 from ...jit.run.freeze_size import Ratio, RecordedShape, Size, plain
 from ...jit.tuples import NamedTuple
-from .layout import InputLayout, fields_of, kind_of, opened
+from .layout import InputLayout, fields_of, keys_and_parts, kind_of
 
 _CONSTANTS = (
     bool, int, float, complex, str, bytes, type(None), type, enum.Enum, np.generic, np.dtype,
@@ -114,7 +114,7 @@ class Snapshot:
             elif kind == "leaf":
                 self._leaves.append((k, o, o._var))  # type: ignore[union-attr]
             elif k not in layout.unopened and kind in _CHANGING and not isinstance(o, tuple):
-                self._containers.append((k, o, *opened(o, kind)))
+                self._containers.append((k, o, *keys_and_parts(o, kind)))
 
     def nodes(self) -> list[Node]:
         """The current contents of the input arrays, and their gradients."""
@@ -131,7 +131,7 @@ class Snapshot:
         described = self._part(result)
         contents = []
         for k, o, keys, parts in self._containers:
-            now = opened(o, kind_of(type(o)))
+            now = keys_and_parts(o, kind_of(type(o)))
             if now[0] != keys or differs(o, keys, parts):
                 contents.append((ValueNumber(k), *self._changed(o, (keys, parts), now)))
         arrays = []
@@ -186,7 +186,7 @@ class Snapshot:
         elif kind in _CONTAINERS:
             if kind == "struct":
                 self._check_constructible(cls)
-            keys, parts = opened(value, kind)
+            keys, parts = keys_and_parts(value, kind)
             if kind == "struct":
                 keys = fields_of(cls)
                 parts = parts[: len(keys)]

@@ -4,7 +4,7 @@ as some lane is active."""
 from typing import TYPE_CHECKING, Any, cast
 
 from ...ad.graph import Value
-from ...ad.segments import Steps
+from ...ad.segments import Iterations
 from ...array import leaf, leaf_access
 from ...function.ad.propagate import isolate_grad
 from ...function.conversion import flat_class
@@ -40,7 +40,7 @@ def run(loop: "ArrayLoop", before: list[Any], compress: bool) -> tuple:
         compress = compress and scope.active() is scope.ACTIVE
         lanes = _Lanes(before, active._node.size) if compress else None
         memory = {k: table.serial for k, table in tables.items()}
-        steps = Steps()
+        steps = Iterations()
         try:
             while True:
                 evaluate([active._node, *[a._node for a in state.leaves]])
@@ -120,7 +120,7 @@ def _iteration(
     return State(state.place(after, values, True), state.titles, state.what)
 
 
-def _end_iteration(steps: Steps, state: State) -> None:
+def _end_iteration(steps: Iterations, state: State) -> None:
     """Assigns new derivative variables, which the next iteration starts from, to what has changed
     in an iteration."""
     tracked = [a for a in state.leaves if a._var is not None]

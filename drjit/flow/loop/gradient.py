@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ...ad import capture, sink
+from ...ad import sink
 from ...ad.algebra import RECORDED
+from ...ad.bodies import OuterGradients, body_scope
 from ...ad.graph import Value, Var, visible
 from ...array import leaf
 from ...jit import log
@@ -38,13 +39,13 @@ CHECKPOINTS = 12
 12/2 times as many steps as one pass."""
 
 
-def number(value: int) -> Node:
-    """Returns the value of a counter."""
+def u32(value: int) -> Node:
+    """Returns a number as the value of a counter."""
     return literal(dt.u32, value)
 
 
 def zero(dtype: dt.DType) -> Node:
-    """Returns the initial value of a sum."""
+    """Returns 0 as the initial value of a sum."""
     return literal(dtype, 0)
 
 
@@ -59,14 +60,14 @@ class StoredTrajectory:
         self.loop, self.start = loop, []
         lanes = freeze_size.parts(loop.size, PACKET) * PACKET
         kinds = {k: t for k, t in loop.kinds().items() if k in needed}
-        self._memory = memory = {k: _unwritten(t, iterations * lanes) for k, t in kinds.items()}
+        self._memory = memory = {k: _uninitialized(t, iterations * lanes) for k, t in kinds.items()}
         place = lane(loop.size)
-        packet = apply(op.mul, apply(op.quotient, place, number(PACKET)), number(iterations))
-        first = apply(op.mul, packet, number(PACKET))
-        self._first = apply(op.add, first, apply(op.remainder, place, number(PACKET)))
+        packet = apply(op.mul, apply(op.quotient, place, u32(PACKET)), u32(iterations))
+        first = apply(op.mul, packet, u32(PACKET))
+        self._first = apply(op.add, first, apply(op.remainder, place, u32(PACKET)))
 
         def store(nodes: list[Node]) -> None:
-            mask = apply(op.lt, nodes[-1], number(iterations))
+            mask = apply(op.lt, nodes[-1], u32(iterations))
             at = access.Access(self._place(nodes[-1]), mask, _WHAT, inside=True)
             for k, n in zip(loop.places, nodes, strict=False):
                 if k in memory:
@@ -77,19 +78,19 @@ class StoredTrajectory:
         self.count = resize(loop.counting(store)[-1], loop.size)
 
     def _place(self, iteration: Node) -> Node:
-        return apply(op.add, self._first, apply(op.mul, iteration, number(PACKET)))
+        return apply(op.add, self._first, apply(op.mul, iteration, u32(PACKET)))
 
-    def at(self, iteration: Node, kept: list[Node]) -> tuple[list[Node], list[Node]]:
-        """Returns the needed variables at the beginning of an iteration. `kept` is what a reverse
-        pass hands on from one iteration to the next, initially `start`; its new value is returned
-        second.
+    def at(self, iteration: Node, carried: list[Node]) -> tuple[list[Node], list[Node]]:
+        """Returns the needed variables at the beginning of an iteration. `carried` is what a
+        reverse pass hands on from one iteration to the next, initially `start`; its new value is
+        returned second.
         """
         at = access.Access(self._place(iteration), what=_WHAT, inside=True)
         begin = [
             access.gather(self._memory[k], at) if k in self._memory else self.loop.before[k].node
             for k in self.loop.places
         ]
-        return begin, kept
+        return begin, carried
 
     def discard(self) -> None:
         """Discards the storing pass if it has not yet run."""
@@ -98,7 +99,7 @@ class StoredTrajectory:
 
 class CheckpointedTrajectory:
     """The variables at some earlier iterations, which every lane keeps on a stack: halfway from the
-    beginning to the current iteration, halfway from there, and so on. Recomputing `n` iterations
+    beginning to the current iteration, halfway on from there, and so on. Recomputing `n` iterations
     takes `n * log2(n) / 2` steps as long as `CHECKPOINTS` entries are enough. `limit` is an upper
     bound on the number of iterations, if any.
     """
@@ -109,17 +110,17 @@ class CheckpointedTrajectory:
         self._depth = min(CHECKPOINTS, limit.bit_length()) if limit > 0 else CHECKPOINTS
         kinds = loop.kinds()
         # The bottom of the stack: the number of the iteration, and the variables.
-        self._bottom = [number(0), *[loop.before[k].node for k in kinds]]
+        self._bottom = [u32(0), *[loop.before[k].node for k in kinds]]
         # The height of the stack, and its entries, with those of each variable side by side.
         types = [dt.u32, *kinds.values()]
-        self.start = [number(0), *[zero(t) for t in types for _ in range(self._depth)]]
+        self.start = [u32(0), *[zero(t) for t in types for _ in range(self._depth)]]
 
-    def at(self, iteration: Node, kept: list[Node]) -> tuple[list[Node], list[Node]]:
+    def at(self, iteration: Node, carried: list[Node]) -> tuple[list[Node], list[Node]]:
         """See `StoredTrajectory.at`."""
-        height, columns = kept[0], self._columns(kept[1:])
-        passed = apply(op.gt, _chosen(height, self._bottom[0], columns[0]), iteration)
-        height = apply(op.select, passed, apply(op.sub, height, number(1)), height)
-        top = [_chosen(height, b, c) for b, c in zip(self._bottom, columns, strict=True)]
+        height, columns = carried[0], self._columns(carried[1:])
+        passed = apply(op.gt, _top(height, self._bottom[0], columns[0]), iteration)
+        height = apply(op.select, passed, apply(op.sub, height, u32(1)), height)
+        top = [_top(height, b, c) for b, c in zip(self._bottom, columns, strict=True)]
         width = len(top)
 
         def test(nodes: list[Node]) -> Node:
@@ -129,12 +130,12 @@ class CheckpointedTrajectory:
             """Goes half of the way and leaves a checkpoint there."""
             height, position, values = nodes[0], nodes[1], nodes[2 : 1 + width]
             left = apply(op.sub, iteration, position)
-            half = apply(op.sub, left, apply(op.quotient, left, number(2)))
-            step = apply(op.select, apply(op.eq, height, number(self._depth)), left, half)
+            half = apply(op.sub, left, apply(op.quotient, left, u32(2)))
+            step = apply(op.select, apply(op.eq, height, u32(self._depth)), left, half)
             values = self._advanced(values, step)
             position = apply(op.add, position, step)
             between = apply(op.lt, position, iteration)
-            height = apply(op.select, between, apply(op.add, height, number(1)), height)
+            height = apply(op.select, between, apply(op.add, height, u32(1)), height)
             columns = [
                 [
                     apply(op.select, apply(op.and_, between, _is(height, k)), v, entry)
@@ -146,7 +147,7 @@ class CheckpointedTrajectory:
             ]
             return [height, position, *values, *[n for c in columns for n in c]]
 
-        found = record.loop([height, *top, *kept[1:]], test, body, self.loop.what)
+        found = record.loop([height, *top, *carried[1:]], test, body, self.loop.what)
         return self._begin(found[2 : 1 + width]), [found[0], *found[1 + width :]]
 
     def _columns(self, entries: list[Node]) -> list[list[Node]]:
@@ -165,10 +166,10 @@ class CheckpointedTrajectory:
 
 
 def _is(height: Node, k: int) -> Node:
-    return apply(op.eq, height, number(k))
+    return apply(op.eq, height, u32(k))
 
 
-def _chosen(height: Node, bottom: Node, column: list[Node]) -> Node:
+def _top(height: Node, bottom: Node, column: list[Node]) -> Node:
     """Returns the top of a stack."""
     value = bottom
     for k, entry in enumerate(column, 1):
@@ -188,29 +189,29 @@ def trajectory(
     most = MEMORY // max(1, loop.size * sum(t.itemsize for k, t in kinds.items() if k in places))
     if 0 < limit <= most:
         found = StoredTrajectory(loop, limit, places)
-        if _most(found) <= limit:
+        if _largest_count(found) <= limit:
             return found
-    limit = _largest(loop.count())
+    limit = _max_entry(loop.count())
     if limit <= most:
         return StoredTrajectory(loop, limit, places)
     return CheckpointedTrajectory(loop, limit)
 
 
-def _most(found: StoredTrajectory) -> int:
+def _largest_count(found: StoredTrajectory) -> int:
     """Returns the largest number of iterations of any lane."""
     try:
-        return _largest(found.count)
+        return _max_entry(found.count)
     except BaseException:
         found.discard()
         raise
 
 
-def _largest(count: Node) -> int:
+def _max_entry(count: Node) -> int:
     return freeze.largest(schedule.materialize(count))
 
 
-def _unwritten(dtype: dt.DType, size: int) -> Node:
-    """Returns memory with undefined contents."""
+def _uninitialized(dtype: dt.DType, size: int) -> Node:
+    """Returns memory with arbitrary contents."""
     if size == 0 or dtype.is_mask:
         return schedule.materialize(literal(dtype, 0, size))
     return freeze.uninitialized(dtype, size)
@@ -223,30 +224,30 @@ SUM = -1
 
 
 class Dependences:
-    """The dependences of a body's results on its inputs, by position: `reach[k]` are the positions
-    of inputs, `touching` those of the results that depend on earlier variables, and `written` the
-    inputs on which scatters, as further results, depend. `results` are variables or None, `inputs`
-    the positions of the variables that stood for the state."""
+    """The dependences of a body's results on its inputs, by position: `reach[k]` are the inputs
+    that result `k` depends on, `uses_outer` the results that depend on variables from outside, and
+    `written` the inputs on which scatters, as further results, depend. `results` are variables or
+    None, `inputs` the positions of the variables that stood for the state."""
 
     def __init__(
         self, body: RecordedRegion, results: Sequence[Var | None], inputs: dict[Var, int]
     ) -> None:
         self.body = body
         self.reach: list[set[int]] = []
-        self.touching: set[int] = set()
+        self.uses_outer: set[int] = set()
         for k, v in enumerate(results):
             sources = body.sources([v])
             self.reach.append({inputs[d] for d in sources if d in inputs})
             if any(d.serial < body.begin for d in sources):
-                self.touching.add(k)
+                self.uses_outer.add(k)
         self.written: set[int] = set()
         if body.written:
             self.written = {inputs[d] for d in body.sources(body.scatters) if d in inputs}
 
-    def spread(self, active: set[int]) -> set[int]:
+    def closure(self, active: set[int]) -> set[int]:
         """Returns the positions whose values depend, after any number of iterations, on those of
         `active` or on earlier variables."""
-        active = active | self.touching
+        active = active | self.uses_outer
         while True:
             more = {k for k, reach in enumerate(self.reach) if reach & active} - active
             if not more:
@@ -257,9 +258,10 @@ class Dependences:
 class RecordedLoop(RecordedOp):
     """A recorded loop as its derivatives need it.
 
-    `before` is what the variables were, `paths` gives their names, `places` the positions of those
-    that are symbolic, `changing` those that the loop changes. `condition` is that of the loop,
-    `recorded` the body as it was traced, and `after` what it makes of the symbolic variables.
+    `before` are the initial values of the variables, `paths` returns their names, `places` are the
+    positions of those that are symbolic, and `changing` of those that the loop changes. `condition`
+    is that of the loop, `recorded` the traced body, and `after` the symbolic variables after an
+    iteration.
 
     `inputs` are the positions of differentiable variables, `outputs` those of differentiable
     results, and `free_variables` those from outside on which results depend. `sums` are the
@@ -281,7 +283,7 @@ class RecordedLoop(RecordedOp):
         self.loop: weakref.ref[Node] | None = None
         self._mask = None if innermost() is None else active()
         given = {k for k in places if visible(before[k].var) is not None}
-        tracked = dependences.spread(given) & set(places)
+        tracked = dependences.closure(given) & set(places)
         self.sums = sums & tracked
         self.inputs, self.outputs = sorted(given), sorted(tracked & changing)
         # Replacements of entries are undone in reverse order.
@@ -294,7 +296,7 @@ class RecordedLoop(RecordedOp):
 
     # ---- Connecting to the graph
 
-    def attached(self, finals: list[Node]) -> dict[int, Value]:
+    def attach(self, finals: list[Node]) -> dict[int, Value]:
         """Returns the final values of the variables, by position, as results of a differentiable
         operation."""
         self.size = max([n.size for n in finals], default=1)
@@ -302,7 +304,7 @@ class RecordedLoop(RecordedOp):
         loops = [n.deps[0] for n in own if n.op is op.result and n.deps[0].op is op.loop]
         self.loop = weakref.ref(loops[0]) if loops else None
         outputs = [finals[self.places.index(k)] for k in self.outputs]
-        pairs = zip(outputs, self._attached(outputs, self.differentiable_inputs()), strict=True)
+        pairs = zip(outputs, self._attach(outputs, self.differentiable_inputs()), strict=True)
         return {k: Value(*pair) for k, pair in zip(self.outputs, pairs, strict=True)}
 
     def differentiable_inputs(self) -> list[Var]:
@@ -322,7 +324,7 @@ class RecordedLoop(RecordedOp):
         targets' previous contents; captured variables have theirs."""
         given = dict(zip(self.inputs, tangents, strict=False))
         memories = self.targets.tangents(tangents[len(self.inputs) + len(self.free_variables) :])
-        body, moving, outer_gradients = self.recorded, self.outputs, capture.OuterGradients()
+        body, moving, outer_gradients = self.recorded, self.outputs, OuterGradients()
         kinds = [body.results[k].node.dtype for k in moving]
         fixed = [(body.inputs[k], given[k]) for k in self.inputs if k not in moving]
 
@@ -333,7 +335,7 @@ class RecordedLoop(RecordedOp):
             return [n or zero(t) for t, n in zip(kinds, found, strict=True)]
 
         start = [given.get(k, zero(self.before[k].node.dtype)) for k in moving]
-        with capture.body(outer_gradients, body.begin):
+        with body_scope(outer_gradients, body.begin):
             found = self.extended(start, step)
         if found is None:
             found = self.repeated(start, step, outer_gradients)
@@ -346,7 +348,7 @@ class RecordedLoop(RecordedOp):
         gradients of the outputs and targets."""
         if self.limit == SUM and not self.simple:
             self._check_sum()
-        outer_gradients = capture.OuterGradients()
+        outer_gradients = OuterGradients()
         count = len(self.outputs)
         memories = self.targets.gradients(gradients[count:])
         if self.simple or self.limit == SUM:
@@ -355,7 +357,7 @@ class RecordedLoop(RecordedOp):
             found = self._backward_general(gradients[:count], memories, outer_gradients)
         for k, v in enumerate(self.differentiable_inputs()):
             if v.size == 1:
-                found[k] = sink.arriving(v, Value(found[k]), self.size).node
+                found[k] = sink.summed_contribution(v, Value(found[k]), self.size).node
             added = outer_gradients.pop(v)
             if added is not None:
                 found[k] = added if is_zero(found[k]) else _sum(added, found[k])
@@ -415,7 +417,7 @@ class RecordedLoop(RecordedOp):
         return [*inputs, *collected[len(fixed) :]]
 
     def _backward_sum(
-        self, gradients: list[Node], memories: Memories, outer_gradients: capture.OuterGradients
+        self, gradients: list[Node], memories: Memories, outer_gradients: OuterGradients
     ) -> list[Node]:
         def pull(sums: list[Node]) -> list[Node]:
             return [*map(_sum, sums, self._pull(gradients, memories, ())[1])]
@@ -424,7 +426,7 @@ class RecordedLoop(RecordedOp):
         return self._in_order(dict(zip(self.outputs, gradients, strict=True)), found)
 
     def _backward_general(
-        self, gradients: list[Node], memories: Memories, outer_gradients: capture.OuterGradients
+        self, gradients: list[Node], memories: Memories, outer_gradients: OuterGradients
     ) -> list[Node]:
         moving, recorded = self.outputs, self.recorded
         with recorded.derived(outer_gradients) as derived:
@@ -438,14 +440,14 @@ class RecordedLoop(RecordedOp):
         start = [found.count, *gradients, *collected, *found.start]
 
         def test(nodes: list[Node]) -> Node:
-            return apply(op.ne, nodes[0], number(0))
+            return apply(op.ne, nodes[0], u32(0))
 
         def body(nodes: list[Node]) -> list[Node]:
-            iteration = apply(op.sub, nodes[0], number(1))
-            begin, kept = found.at(iteration, nodes[last:])
+            iteration = apply(op.sub, nodes[0], u32(1))
+            begin, carried = found.at(iteration, nodes[last:])
             out = derived.again(begin, nodes[1:first], active())
             sums = map(_sum, nodes[first:last], out[len(moving) :])
-            return [iteration, *out[: len(moving)], *sums, *kept]
+            return [iteration, *out[: len(moving)], *sums, *carried]
 
         try:
             finals = record.loop(start, test, body, self.what)
@@ -488,17 +490,17 @@ class RecordedLoop(RecordedOp):
 
         def step(nodes: list[Node]) -> list[Node]:
             visit([*self.recorded.nodes, *nodes])
-            return [apply(op.add, nodes[0], number(1))]
+            return [apply(op.add, nodes[0], u32(1))]
 
-        found = self.extended([number(0)], step)
+        found = self.extended([u32(0)], step)
         if found is not None:
             return found
 
         def body(nodes: list[Node]) -> list[Node]:
             visit(nodes)
-            return [*self.run_body(nodes[:-1]), apply(op.add, nodes[-1], number(1))]
+            return [*self.run_body(nodes[:-1]), apply(op.add, nodes[-1], u32(1))]
 
-        start = [*self.nodes(), number(0)]
+        start = [*self.nodes(), u32(0)]
         return record.loop(start, lambda nodes: self.run_test(nodes[:-1]), body, self.what)
 
     def extended(self, start: list[Node], step: record.Body) -> list[Node] | None:
@@ -508,7 +510,7 @@ class RecordedLoop(RecordedOp):
         return None if loop is None else record.extend(loop, start, step)
 
     def repeated(
-        self, start: list[Node], step: record.Body, outer_gradients: capture.OuterGradients
+        self, start: list[Node], step: record.Body, outer_gradients: OuterGradients
     ) -> list[Node]:
         """Runs the loop again, with additional variables, which `step` advances while propagating
         derivatives. Returns their final values."""
@@ -527,9 +529,9 @@ class RecordedLoop(RecordedOp):
         """Returns the variables some iterations later."""
 
         def body(nodes: list[Node]) -> list[Node]:
-            return [*self.run_body(nodes[:-1]), apply(op.sub, nodes[-1], number(1))]
+            return [*self.run_body(nodes[:-1]), apply(op.sub, nodes[-1], u32(1))]
 
-        left = lambda nodes: apply(op.ne, nodes[-1], number(0))  # noqa: E731
+        left = lambda nodes: apply(op.ne, nodes[-1], u32(0))  # noqa: E731
         return record.loop([*begin, count], left, body, self.what)[:-1]
 
     def unrolled(self, enclosing: Recomputation | None) -> list[Value]:

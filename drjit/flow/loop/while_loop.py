@@ -7,7 +7,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from ...ad import capture, graph
+from ...ad import graph
+from ...ad.bodies import OuterGradients, body_scope
 from ...ad.graph import GradScope, Value, Var, as_value, variable_of, visible
 from ...array import leaf, signatures
 from ...array.base import type_label
@@ -328,7 +329,7 @@ class SymbolicLoop:
         self.state = state = private.state
         self.places = places = [k for k in range(len(self.before)) if k not in self.captured]
         self.nodes, self.dependences = [], None
-        outer_gradients = capture.OuterGradients(atomic=True)
+        outer_gradients = OuterGradients(atomic=True)
         try:
             finals = record.loop(
                 [self.before[k].node for k in places],  # type: ignore[union-attr]
@@ -404,7 +405,7 @@ class SymbolicLoop:
         )  # fmt: skip
         if not recorded.outputs and not self.targets.rows:
             return {}
-        return recorded.attached(finals)
+        return recorded.attach(finals)
 
     def _put(self, tracking: bool) -> list[Value | None]:
         """Returns the contents that stand for those of any iteration, which the state now has."""
@@ -432,8 +433,8 @@ class SymbolicLoop:
         self.condition = test._node
         return test._node
 
-    def _body(self, outer_gradients: capture.OuterGradients, nodes: list[Node]) -> list[Node]:
-        with capture.body(outer_gradients) as inner:
+    def _body(self, outer_gradients: OuterGradients, nodes: list[Node]) -> list[Node]:
+        with body_scope(outer_gradients) as inner:
             inputs = self._put(self.tracking)
             variables = [a._var for a in self.state.leaves]
             if self.tracking:
@@ -462,7 +463,7 @@ class SymbolicLoop:
         size = self.loop.test._node.size
         lanes = nodes[0].size if nodes else 1
         if len({1, size, lanes, *map(_node_size, results)}) > 2:
-            # Of what the program has given, not of the lanes that stand for that in here.
+            # The sizes of the values before the loop, not of those that stand for them in the body.
             changing = [
                 v if now is not None and results[k].node is not now.node else None
                 for k, (v, now) in enumerate(zip(self.before, inputs, strict=True))
@@ -513,7 +514,7 @@ class SymbolicLoop:
         self.dependences = dependences = Dependences(body, variables, owners)
         if self.tracking_is_presumed and not body.free_variables:
             self.dependences, self.tracking_is_presumed = None, False
-            if body.scatters:  # would make their targets differentiable
+            if body.scatters:  # recorded, these would make their targets differentiable
                 self.tracking = False
                 raise RecordAgain
             return
@@ -524,7 +525,8 @@ class SymbolicLoop:
         }
 
     def _check_captured(self, k: int, now: Node) -> None:
-        """An array that is not part of the state may only change by scatters."""
+        """Raises a RuntimeError if an array that is not part of the state has changed other than by
+        scatters."""
         if now.serial == self.serials[k] or now.op is AFTER:
             return
         if k in self.presumed_tables:

@@ -16,7 +16,7 @@ from ...ad.graph import Value
 from ...array import leaf, pytree, table
 from ...array.base import ArrayBase, IncompatibleError, KernelValue, type_label
 from ...array.meta import DYNAMIC
-from ...array.tree import Tree, map_arrays, traced
+from ...array.tree import Tree, map_arrays, traced_arrays
 from ...function.conversion import index_leaf, mask_leaf
 from ...function.data.create import zeros
 from ...jit.ir import dtype as dt
@@ -94,22 +94,22 @@ class Cells(KernelValue):
 
 
 class EntryLayout:
-    """The structure of the entries of local memory: `entry` has it, and `apart` is its
-    decomposition."""
+    """The structure of the entries of local memory: that of the example `entry`, which `tree`
+    decomposes."""
 
     def __init__(self, entry: Any) -> None:
-        self.entry, self.apart = entry, Tree((entry,))
+        self.entry, self.tree = entry, Tree((entry,))
 
     def __eq__(self, other: object) -> bool:
         try:
-            apart = other.apart if isinstance(other, EntryLayout) else Tree((other,))
-            matched("", self.apart, apart)
+            tree = other.tree if isinstance(other, EntryLayout) else Tree((other,))
+            matched("", self.tree, tree)
         except IncompatibleError:
             return False
         return True
 
     def __hash__(self) -> int:
-        return hash(tuple(map(type, self.apart.leaves)))
+        return hash(tuple(map(type, self.tree.leaves)))
 
 
 @dataclass(init=False, repr=False, eq=False)
@@ -160,11 +160,11 @@ class Local(Generic[T]):
         if active is True and place.op is LITERAL:
             mask = ACTIVE  # nothing can be wrong if no lane is active
         found = iter([derivatives.take(leaf.value(c), place, mask, what) for c in self.cells])
-        apart = self.cells[0]._layout.apart
+        tree = self.cells[0]._layout.tree
         leaves = [
-            leaf.from_value(type(a), next(found)) if a._kind == "leaf" else a for a in apart.leaves
+            leaf.from_value(type(a), next(found)) if a._kind == "leaf" else a for a in tree.leaves
         ]
-        return apart.put_together(leaves)[0]
+        return tree.reassemble(leaves)[0]
 
     def write(
         self, value: "T | Convertible | PyTree", index: "Index", active: "Active" = True
@@ -181,7 +181,7 @@ class Local(Generic[T]):
         place, mask = self._place(index, active, what)
         layout = self.cells[0]._layout
         given = Tree((value,))
-        if not given.fits(layout.apart):
+        if not given.has_structure_of(layout.tree):
             given = Tree((_fitting(layout.entry, value, what),))
         values = [a for a in given.leaves if a._kind == "leaf"]
         self.cells = [
@@ -243,7 +243,7 @@ def _fitting(entry: Any, value: Any, what: str) -> Any:
             ) from None
 
     made = pytree.map_tree(convert, entry, value, what=what)
-    if len(traced(made)) != len(traced(entry)):
+    if len(traced_arrays(made)) != len(traced_arrays(entry)):
         raise IncompatibleError(f"{what}(): the value has another number of components")
     return made
 
@@ -281,7 +281,7 @@ def alloc_local(
         value = zeros(dtype)
     else:
         _check_type(what, dtype, value)
-    if not traced(value):
+    if not traced_arrays(value):
         raise TypeError(f"{what}: the type does not contain any Jit-tracked arrays")
     if any(a._kind == "tensor" for a in pytree.arrays(value)):
         raise RuntimeError(f"{what}: tensors cannot be stored in local memory")
@@ -290,7 +290,7 @@ def alloc_local(
     layout = EntryLayout(map_arrays(lambda _, cls: leaf.literal(cls, 0), value))
     made.cells = [
         Cells(type(a), derivatives.splat(size, leaf.value(a)), layout)
-        for a in traced(value)
+        for a in traced_arrays(value)
         if size
     ]
     return made

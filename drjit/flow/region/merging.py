@@ -39,15 +39,16 @@ class _Effects(list):
 
 
 class masked:
-    """Restricts the memory accesses of this thread to the lanes of a mask, in the statements of a
-    `with`. These get the set of the serial numbers of nodes that stand for targets of scatters.
-    If the mask is of `other` lanes than those of the surrounding code, it replaces their mask."""
+    """Restricts the memory accesses of this thread to the lanes of a mask, within a `with`
+    statement, which receives the set of the serial numbers of nodes that stand for targets of
+    scatters. If the mask refers to `other` lanes than the surrounding code, it replaces the mask of
+    that code."""
 
     __slots__ = ("scope",)
 
     def __init__(self, mask: Node, other: bool = False) -> None:
         if not other:
-            mask = apply(op.and_, mask, active())  # also: not beyond the end of the arrays
+            mask = apply(op.and_, mask, active())  # also stays within the arrays
         scopes = stack()
         self.scope = Scope(mask, scopes[-1].depth if scopes else 0)
 
@@ -129,19 +130,19 @@ def to_vectors(tree: Any, like: Tree | None = None) -> Any:
     known = like or Tree((tree,))
     if not [cls for cls in {*known.classes} if issubclass(cls, _Features)]:
         return tree
-    apart = Tree((tree,))
+    decomposed = Tree((tree,))
 
     def made(k: int, values: list[Any]) -> Any:
-        cls, before = apart.classes[k], apart.inside[k]
+        cls, before = decomposed.classes[k], decomposed.parts[k]
         if issubclass(cls, _Features):
             from ...ad import vector
 
             return cls.like._with(vector.pack([leaf.value(a) for a in values]))
         if any(map(is_not, values, before)):
-            return rebuilt(cls, apart.keys.get(k), values)
-        return apart.objects[k]
+            return rebuilt(cls, decomposed.keys.get(k), values)
+        return decomposed.objects[k]
 
-    return apart.put_together(apart.leaves, made)[0]
+    return decomposed.reassemble(decomposed.leaves, made)[0]
 
 
 def taking_features(function: Callable[..., Any]) -> Callable[..., Any]:

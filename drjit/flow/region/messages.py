@@ -151,7 +151,7 @@ def check_pair(state: "State", i: int, after: Tree, j: int) -> None:
     if before.counts[i] != after.counts[j]:
         raise size_changed(what, state.path(i), now, before.counts[i], after.counts[j])
     if isinstance(old, ArrayBase) and mine != theirs:
-        sizes = {before.inside[i][0]._node.size, after.inside[j][0]._node.size}
+        sizes = {before.parts[i][0]._node.size, after.parts[j][0]._node.size}
         if len(sizes - {1}) > 1:
             raise RuntimeError(
                 f"{what}: the size of state variable '{state.path(i)}' of type "

@@ -14,10 +14,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from operator import attrgetter
 from typing import Any
 
-from ...ad import capture, graph, memory_rules, traverse
+from ...ad import graph, memory_rules, traverse
+from ...ad.bodies import OuterGradients, body_scope
 from ...ad.graph import ADMode, GradScope, Value, Var, variable_of, visible
-from ...ad.scatter_target import GradMemory, ScatterTarget, owned, take, written
-from ...function.ad.custom import HUB, ValueOp, attached
+from ...ad.scatter_target import GradMemory, ScatterTarget, private_copy, take_targets, target_of
+from ...function.ad.custom import HUB, ValueOp, attach
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from ...jit.ir.node import LITERAL, Node, apply, literal, make, next_serial, resize
@@ -60,7 +61,7 @@ class Targets:
     def note(self) -> list[tuple[int, ScatterTarget]]:
         """Adds the targets of the body that has just been traced; returns them with their rows."""
         found = []
-        for w in take():
+        for w in take_targets():
             k = next((k for k, t in enumerate(self.rows) if t.array is w.array), len(self.rows))
             if k == len(self.rows):
                 self.rows.append(Target(w.array))
@@ -77,7 +78,7 @@ class Targets:
             if graph.outer_gradients() is None:
                 t.before = visible(t.array._var)
             else:
-                outer = written(t.array)
+                outer = target_of(t.array)
                 t.before, t.memory = outer.var, outer.memory
                 t.memory.kinds |= t.kinds
         return [t.before for t in self.rows if t.before is not None]
@@ -92,7 +93,7 @@ class Targets:
             if t.memory is None:
                 t.array._var = v
             elif v is not None:
-                written(t.array).scatters.append(v)
+                target_of(t.array).scatters.append(v)
             t.array = None  # which may refer to the results
 
     # ---- Derivatives
@@ -115,7 +116,7 @@ class Targets:
         found = []
         for t, g in zip(self.rows, given, strict=True):
             if t.memory is not None:
-                found.append(t.memory.held)
+                found.append(t.memory.nodes)
             elif is_zero(g):
                 found.append([])
             elif len(t.kinds) > 1:
@@ -126,7 +127,7 @@ class Targets:
                 )
             else:
                 # Sums do not change the gradient; replaced entries take their gradient with them.
-                found.append([resize(g, t.size) if t.kinds == {"add"} else owned(g, t.size)])
+                found.append([resize(g, t.size) if t.kinds == {"add"} else private_copy(g, t.size)])
         return found
 
     def before(self, memories: Memories) -> list[Node]:
@@ -142,9 +143,9 @@ class Targets:
         for t in self.rows:
             n = None if t.before is None else next(tangents)
             if t.memory is not None:
-                found.append(t.memory.held)
+                found.append(t.memory.nodes)
             else:
-                found.append([owned(literal(t.dtype, 0) if n is None else n, t.size)])
+                found.append([private_copy(literal(t.dtype, 0) if n is None else n, t.size)])
         return found
 
     def after(self, memories: Memories) -> list[Node]:
@@ -173,7 +174,7 @@ class RecordedRegion:
     variables: Sequence[Var] = ()
     free_variables: Sequence[Var] = ()
     _shared: dict[Node, Node] | None = None
-    _follows: bool | None = None
+    _uses_copies: bool | None = None
     _bits: dict[Var, int] | None = None
 
     def __init__(
@@ -191,14 +192,14 @@ class RecordedRegion:
         self._first = nodes[0].serial if nodes else self.begin
         self._last = next_serial()
         # In this scope; derivatives are computed in others.
-        self.results = results = graph.seen(results)
+        self.results = results = graph.without_suspended(results)
         self.written = targets.note() if inner.outer_gradients.written else []
         found = {*map(variable_of, results)}
         if self.written:
             found.update(self.scatters)
         found.discard(None)
         if found or inner.tape:
-            self._follow(found, inner.tape)  # type: ignore[arg-type]
+            self._find_dependences(found, inner.tape)  # type: ignore[arg-type]
 
     @property
     def scatters(self) -> list[Var]:
@@ -216,7 +217,7 @@ class RecordedRegion:
 
     # ---- Dependences
 
-    def _follow(self, needed: set[Any], tape: list[Var]) -> None:
+    def _find_dependences(self, needed: set[Any], tape: list[Var]) -> None:
         """Finds the variables of the body that some results depend on: those `needed`, and then
         the variables these were computed from."""
         own: list[Var] = []
@@ -259,7 +260,7 @@ class RecordedRegion:
     def sources(self, results: Iterable[Var | None]) -> list[Var]:
         """Returns the inputs of the body and the earlier variables on which some variables
         depend."""
-        return self.of_bits(self.reach(results))
+        return self.sources_in(self.reach(results))
 
     def reach(self, variables: Iterable[Var | None]) -> int:
         """Returns the sources on which some variables depend, as a bit set."""
@@ -268,7 +269,7 @@ class RecordedRegion:
             bits |= known.get(v, 0)  # type: ignore[arg-type]
         return bits
 
-    def of_bits(self, bits: int) -> list[Var]:
+    def sources_in(self, bits: int) -> list[Var]:
         """Returns the sources in a bit set."""
         found = []
         while bits:
@@ -281,23 +282,25 @@ class RecordedRegion:
 
     @contextmanager
     def derived(
-        self, outer_gradients: capture.OuterGradients, mask: Node | None = None
+        self, outer_gradients: OuterGradients, mask: Node | None = None
     ) -> Iterator["DerivedBody"]:
         """Prepares the body for `pull` and `push` in a recording of its own, parts of which can be
         instantiated again. Variables of gathered arrays from outside have their gradients in
         `outer_gradients`."""
         here = record.reopened(mask or self.mask, self.depth)
-        with capture.body(outer_gradients, self.begin), here as scope:
+        with body_scope(outer_gradients, self.begin), here as scope:
             yield DerivedBody(self, scope)
 
     @property
-    def follows(self) -> bool:
+    def uses_copies(self) -> bool:
         """Whether a copy of the body provides all primal values that derivatives need; it does not
         provide those of custom operations and loops."""
-        if self._follows is None:
+        if self._uses_copies is None:
             found = [v.data.op for v in self.variables if v.rule is HUB]
-            self._follows = not found or all(isinstance(o, ValueOp) and o.follows() for o in found)
-        return self._follows
+            self._uses_copies = not found or all(
+                isinstance(o, ValueOp) and o.uses_copies() for o in found
+            )
+        return self._uses_copies
 
     def pull(
         self, seeds: Iterable[tuple[Var, Node]], inputs: Sequence[Var | None], memories: Memories,
@@ -312,7 +315,7 @@ class RecordedRegion:
             for v, g in seeds:
                 v.grad = g if v.grad is None else apply(op.add, v.grad, g)
             for _, w in self.written:
-                if w.memory.held:
+                if w.memory.nodes:
                     for v in w.scatters:
                         v.grad = literal(v.dtype, 0)  # includes variables of inner bodies
             reached: set[Var | None] = set()
@@ -352,8 +355,8 @@ class RecordedRegion:
         """Has targets store their derivatives in `memories` during a traversal, which leaves no
         gradients behind in the body, and those of earlier variables as they were."""
         for k, w in self.written:
-            w.memory.held = memories[k]
-        with graph.gradients_kept(self.free_variables):
+            w.memory.nodes = memories[k]
+        with graph.restored_gradients(self.free_variables):
             try:
                 yield
             finally:
@@ -372,7 +375,7 @@ class RecordedRegion:
         add = values.append
         for v in variables:
             if v.rule is not None:
-                v.rule.reads(v, add)
+                v.rule.visit_primals(v, add)
         if not values:  # derivatives need no primal values
             traverse.visit(mode, variables)
             return
@@ -402,7 +405,7 @@ class RecordedRegion:
             size = max([mask.size, *[values[k].node.size for k in places]])
         for k in places:
             if given[k].node.size == 1:
-                given[k] = memory_rules.full(given[k], size)
+                given[k] = memory_rules.broadcast_to(given[k], size)
         nodes = [given[k].node for k in places]
         copies = self.substitution(nodes, mask, enclosing=enclosing and enclosing.copies)
         made: dict[Any, Var | None] = {**enclosing.made} if enclosing else {}
@@ -438,12 +441,12 @@ class RecordedOp(ValueOp):
     push: Callable[[list[Node]], list[Node]]
     pull: Callable[[list[Node]], list[Node]]
 
-    def _attached(self, outputs: list[Node], inputs: list[Var]) -> list[Var | None]:
+    def _attach(self, outputs: list[Node], inputs: list[Var]) -> list[Var | None]:
         """Connects the results, and what was written to, to the variables they were computed from;
         returns the variables of the results."""
         count = len(outputs)
         outputs, inputs = outputs + self.targets.outputs(), inputs + self.targets.inputs()
-        found = attached(self, outputs, inputs)
+        found = attach(self, outputs, inputs)
         self.targets.attach(found[count:])
         return found[:count]
 
@@ -487,11 +490,13 @@ class Recomputation:
             return None
         if v.deps[0] in self._operations:
             value = self._operations[v.deps[0]][v.data]
-            return memory_rules.full(value, v.size).var if value.node.size == 1 else value.var
+            return (
+                memory_rules.broadcast_to(value, v.size).var if value.node.size == 1 else value.var
+            )
         get, variable, lanes_ = self.copies.replacements.get, self.made.get, self.copies.size
         result = None if v.result is None else get(v.result, v.result)
         deps, inputs = tuple(map(variable, v.deps, v.deps)), tuple(map(get, v.inputs, v.inputs))
-        made = graph.recorded_again(v, deps, inputs, result)
+        made = graph.record_again(v, deps, inputs, result)
         if made and v.size == 1 and (not inputs or lanes_ in [n.size for n in inputs]):
             made.size = lanes_
         return made
@@ -557,10 +562,10 @@ class Term(NamedTuple):
 
 def adds_to(result: Var | None, own: Var, body: RecordedRegion) -> bool:
     """Returns whether a result is `own`, an input, plus something that does not depend on it."""
-    return result is own or bool(starts(result, body.reach([own]), body))
+    return result is own or bool(accumulated_inputs(result, body.reach([own]), body))
 
 
-def starts(v: Var | None, inputs: int, body: RecordedRegion) -> int:
+def accumulated_inputs(v: Var | None, inputs: int, body: RecordedRegion) -> int:
     """Returns the inputs, as a bit set, to which a value adds something that does not depend on
     them."""
     if v is None or not (inputs := inputs & body.reach([v])):
@@ -571,16 +576,18 @@ def starts(v: Var | None, inputs: int, body: RecordedRegion) -> int:
         case "add":
             a, b = v.deps
             rest = inputs & ~body.reach([b])
-            return starts(a, rest, body) | starts(b, inputs & ~body.reach([a]), body)
+            return accumulated_inputs(a, rest, body) | accumulated_inputs(
+                b, inputs & ~body.reach([a]), body
+            )
         case "sub":
-            return starts(v.deps[0], inputs & ~body.reach(v.deps[1:]), body)
+            return accumulated_inputs(v.deps[0], inputs & ~body.reach(v.deps[1:]), body)
         case "fma":
-            return starts(v.deps[2], inputs & ~body.reach(v.deps[:2]), body)
+            return accumulated_inputs(v.deps[2], inputs & ~body.reach(v.deps[:2]), body)
         case "select":  # both operands must add to it: elsewhere, the sum would start again
-            rest = starts(v.deps[1], inputs & ~body.reach(v.deps[:1]), body)
-            return starts(v.deps[2], rest, body)
+            rest = accumulated_inputs(v.deps[1], inputs & ~body.reach(v.deps[:1]), body)
+            return accumulated_inputs(v.deps[2], rest, body)
         case "result":  # of a branch, call or other custom operation
             known = getattr(v.deps[0].data.op, "term", None)  # type: ignore[union-attr]
             if known is not None and (term := known(v.data)) is not None:
-                return starts(term.start, inputs & ~body.reach(term.others), body)
+                return accumulated_inputs(term.start, inputs & ~body.reach(term.others), body)
     return 0

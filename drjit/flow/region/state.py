@@ -25,7 +25,7 @@ from ...ad.graph import Value
 from ...array import leaf, pytree
 from ...array.base import ArrayBase, KernelValue, type_label
 from ...array.pytree import ROLES, leaf_arrays, role
-from ...array.tree import ARRAY, Tree, differs, opened, rebuilt, set_contents
+from ...array.tree import ARRAY, Tree, differs, keys_and_parts, rebuilt, set_contents
 from ...jit import flags, log
 from ...jit.ir.node import AFTER, BUFFER, Node, literal, make
 from ...jit.ir.scope import StateAccessError
@@ -248,8 +248,8 @@ def mask_of(test: Any, what: str, noun: str) -> Any:
 
 
 class BodyProfile:
-    """What is found out about a body only by tracing it. It is kept with its code, which is traced
-    once from the next time on.
+    """What only tracing a body reveals. It is kept with the code of the body, so that from the next
+    time on, the body is traced only once.
 
     `tables` are the positions of the arrays that it has read like tables, with `gather`, although
     these have as many entries as there are lanes; `tracks` says that it has referred to
@@ -262,12 +262,12 @@ class BodyProfile:
 
 
 _profiles: weakref.WeakKeyDictionary[CodeType, BodyProfile] = weakref.WeakKeyDictionary()
-# The same by the identities of code objects, while these exist: to compare two of them takes long.
+# The same by the identities of existing code objects, because comparing code objects is slow.
 _by_identity: dict[int, tuple[BodyProfile, weakref.ref[CodeType]]] = {}
 
 
 def profile_of(body: Callable[..., Any]) -> BodyProfile:
-    """Returns the profile of a function, to be added to."""
+    """Returns the profile of a function, to which callers add."""
     code = getattr(body, "__code__", None)
     if code is None:
         return BodyProfile()
@@ -318,7 +318,7 @@ class State:
         self.titles, self.what, self.values = titles, what, values
         self.tree = tree = Tree(values)
         self.leaves = tree.leaves
-        if watched and (tree.inside or tree.others):
+        if watched and (tree.parts or tree.others):
             self.attributes = [
                 OuterArrays(found.items(), tree.objects[k], k)
                 for k in self._watch(tree)
@@ -334,7 +334,7 @@ class State:
         those of the simplest types."""
         containers: list[tuple[Any, Any, Sequence[Any]]] = []
         self._containers = containers
-        for k, found in tree.inside.items():
+        for k, found in tree.parts.items():
             v = tree.objects[k]
             if not isinstance(v, tuple):
                 containers.append((v, tree.keys.get(k), found))
@@ -342,7 +342,7 @@ class State:
         for k in others:
             v = tree.objects[k]
             if isinstance(v, ArrayBase):
-                containers.append((v, *opened(v, v._kind)))
+                containers.append((v, *keys_and_parts(v, v._kind)))
         return others
 
     @property
@@ -453,7 +453,7 @@ class State:
                 the variable.
         """
         tree = self.tree
-        if not tree.fits(after):
+        if not tree.has_structure_of(after):
             check = partial(check_same, self) if strict else None
             return tree.matched(after, partial(check_pair, self), check)
         if strict:
@@ -480,9 +480,9 @@ class State:
             if now is old:
                 leaf.assign(now, value)
             else:
-                now = holding(now, value)
+                now = with_value(now, value)
             leaves.append(now)
-        return tuple(after.put_together(leaves, partial(self._container, after, like)))
+        return tuple(after.reassemble(leaves, partial(self._container, after, like)))
 
     def _container(self, after: Tree, like: bool, k: int, values: list[Any]) -> Any:
         """Returns the replacement of a container of another version."""
@@ -500,7 +500,7 @@ class State:
                 made._components = values
             return made
         if isinstance(own, tuple):
-            if not any(map(is_not, values, after.inside[k])):
+            if not any(map(is_not, values, after.parts[k])):
                 return own
         elif own is other:
             set_contents(own, keys, values)
@@ -524,10 +524,10 @@ def array_paths(tree: Tree, titles: Sequence[str]) -> list[str]:
 def copied(array: Any) -> Any:
     """Returns a one-dimensional array, or a vector, with the same contents, including
     derivatives."""
-    return holding(array, leaf.value(array))
+    return with_value(array, leaf.value(array))
 
 
-def holding(array: Any, value: Value) -> Any:
+def with_value(array: Any, value: Value) -> Any:
     """Returns a new array, or vector, of the same type with the given contents."""
     if isinstance(array, KernelValue):
         return array._with(value)
@@ -567,15 +567,15 @@ class PrivateState:
         for k, original in enumerate(tree.leaves):
             if k not in kept:
                 value = leaf.value(original)
-                made = leaves[k] = holding(original, value)
+                made = leaves[k] = with_value(original, value)
                 self._arrays[id(made)] = made, original, value
         self._same = {id(tree.leaves[k]) for k in kept} if kept else frozenset()
-        self.state = state.like(tuple(tree.put_together(leaves, self._copy)))
+        self.state = state.like(tuple(tree.reassemble(leaves, self._copy)))
 
     def _copy(self, k: int, values: list[Any]) -> Any:
         """Returns the copy of a container, which consists of copies."""
         tree = self._tree
-        cls, original, parts = tree.classes[k], tree.objects[k], tree.inside[k]
+        cls, original, parts = tree.classes[k], tree.objects[k], tree.parts[k]
         start: list[Value | None] = []
         if issubclass(cls, ArrayBase):
             for v in values:
@@ -627,7 +627,7 @@ class PrivateState:
 
     def _container(self, value: Any, kind: str) -> tuple[Any, bool]:
         known = self._copies.get(id(value))
-        keys, now = opened(value, kind)
+        keys, now = keys_and_parts(value, kind)
         original = value if known is None else known.original
         if isinstance(value, ArrayBase):
             if known is not None and leaf.values(leaf_arrays(value)) == known.start:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ...ad.graph import Value
 from ...array import leaf
 from ...array.base import type_label
-from ...array.tree import Tree, map_arrays, traced
+from ...array.tree import Tree, map_arrays, traced_arrays
 from ...function.ad import grad
 from ...function.inspect import traits
 from ...jit.ir.node import AFTER, literal
@@ -25,7 +25,7 @@ def collect_indices(arg: object, /) -> list[int]:
     >>> dr.detail.collect_indices([x, "a", 3]) == [x.index]
     True
     """
-    return [leaf.number_of(a) for a in traced(arg)]
+    return [leaf.number_of(a) for a in traced_arrays(arg)]
 
 
 def _variable(index: int, array: Any, what: str) -> Any:
@@ -58,7 +58,7 @@ def update_indices(value: T, indices: Sequence[int]) -> T:
     {'a': [3, 4]}
     """
     what = "drjit.detail.update_indices()"
-    needed = len(traced(value))
+    needed = len(traced_arrays(value))
     if needed != len(indices):
         raise RuntimeError(f"{what}: {len(indices)} indices for {needed} variables")
     new = iter(indices)
@@ -98,7 +98,7 @@ def traverse_py_cb_rw(arg0: object, arg1: Callable[..., int], /) -> None:
     [3, 4]
     """
     what = "drjit.detail.traverse_py_cb_rw()"
-    for array in traced(_attributes(arg0)):
+    for array in traced_arrays(_attributes(arg0)):
         index = arg1(leaf.number_of(array), "", "")
         if not isinstance(index, int):
             raise RuntimeError(f"{what}: expected an index from the callback, not {index!r}")
@@ -269,7 +269,7 @@ class VariableTracker:
     def verify_size(self, arg: int, /) -> None:
         """Raises a RuntimeError if the size of an array is neither this one nor 1."""
         paths = self._state.paths if self._state else ()
-        for path, a in zip(paths, traced(self._latest), strict=True):
+        for path, a in zip(paths, traced_arrays(self._latest), strict=True):
             if a._node.size not in (1, arg):
                 raise RuntimeError(
                     f"drjit.detail.VariableTracker.verify_size(): variable '{path}' has "

@@ -1,9 +1,9 @@
-"""Liveness analysis: which variables of a function have a value before a statement, and which
-values are needed later.
+"""Liveness analysis: which names the statements of a function read and write, and which variables
+are live.
 
-A variable is live if its value may still be read before it is overwritten. Both analyses walk the
-statements of one function: `live` backwards, `bound` forwards. Where details are unknown, as for
-exceptions, they assume that anything can happen.
+A variable is live if its value may still be read before it is overwritten. The analysis walks the
+statements of one function backwards. Where details are unknown, as for exceptions, it assumes that
+anything can happen.
 """
 
 import ast

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ...ad.graph import ADFlag, ADMode, Var, living, where
+from ...ad.graph import ADFlag, ADMode, Var, live_variables, location_note
 from ...array import leaf, pytree
 from ...array.base import ArrayBase
 from ...jit import progress
@@ -163,10 +163,10 @@ def _reverse(f: Callable, args: tuple) -> tuple[list[np.ndarray], list[str]]:
 
 def _origin(v: Var) -> str:
     """Returns the operation that first used a variable, and the line that recorded it."""
-    users = [u for u in living() if any(d is v for d in u.deps)]
+    users = [u for u in live_variables() if any(d is v for d in u.deps)]
     if not users:
         return "nothing: the result does not depend on it"
-    return f"'{users[0].rule.name}'{where(users[0])}"
+    return f"'{users[0].rule.name}'{location_note(users[0])}"
 
 
 def _forward(f: Callable, args: tuple, points: list[np.ndarray]) -> list[np.ndarray]:

@@ -7,15 +7,15 @@ from typing import Any, ParamSpec, TypeVar
 from ...ad import graph, traverse
 from ...ad.algebra import keep_graph
 from ...ad.graph import ADFlag, ADMode, GradScope, Value, Var, visible
-from ...ad.memory_rules import LaneRule, copy, full
+from ...ad.memory_rules import LaneRule, broadcast_to, copy
 from ...array import leaf
 from ...array.base import ArrayBase, IncompatibleError, type_label
 from ...jit import locks, log
 from ...jit.ir import dtype as dt
-from ...jit.ir import op
 from ...jit.ir.node import CONSTANTS, Node, apply, cast, literal, resize
+from ...jit.ir.op import add, mul
 from ..signature import CustomOpT, signature
-from .grad import accum_grad, accumulate, detach, fitting, grad, leaves, map_arrays, variables
+from .grad import accum_grad, accumulate, detach, fit_gradient, grad, leaves, map_arrays, variables
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -156,20 +156,20 @@ class CustomOp(IntrusiveBase):
 
 
 class ValueOp(CustomOp):
-    """An operation of this package whose arguments and results are variables rather than arrays. It
-    is attached to the graph by `attached` and has no `eval`."""
+    """An operation of this package whose arguments and results are variables rather than arrays.
+    `attach` adds it to the graph; it has no `eval`."""
 
     arguments: list[Var]
     results: list[Var]
 
-    def follows(self) -> bool:
-        """Whether the derivatives of a body use the primal values of the body's copy (see
-        `flow.region.recording`)."""
+    def uses_copies(self) -> bool:
+        """Returns whether the derivatives can use the primal values of a copy of the body that
+        contains the operation (see `flow.region.recording`)."""
         return False
 
     def gradients(self, variables: list[Var]) -> list[Node]:
         """Returns the gradients of its arguments or results, with zeros where there are none."""
-        hiding = graph.hiding()
+        hiding = graph.may_hide()
         return [
             literal(v.dtype, 0, v.size)
             if (g := v.grad) is None or (hiding and not visible(v))
@@ -181,41 +181,41 @@ class ValueOp(CustomOp):
         """Adds to the gradients of its arguments or results."""
         self._assigned = True
         pairs, what = zip(variables, gradients, strict=True), self.name()
-        hiding = graph.hiding()
-        accumulate([(v, fitting(v, g, what)) for v, g in pairs if not hiding or visible(v)])
+        hiding = graph.may_hide()
+        accumulate([(v, fit_gradient(v, g, what)) for v, g in pairs if not hiding or visible(v)])
 
 
 def weighted_sum(factors: Sequence[Node], gradients: Sequence[Node], dtype: dt.DType) -> Node:
     """Returns the sum of products of partial derivatives and gradients."""
     terms = [
-        apply(op.mul, cast(dtype, factor), cast(dtype, gradient))
+        apply(mul, cast(dtype, factor), cast(dtype, gradient))
         for factor, gradient in zip(factors, gradients, strict=True)
     ]
-    return reduce(partial(apply, op.add), terms) if terms else literal(dtype, 0)
+    return reduce(partial(apply, add), terms) if terms else literal(dtype, 0)
 
 
-def attached(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var | None]:
+def attach(op: ValueOp, results: list[Node], arguments: list[Var]) -> list[Var | None]:
     """Returns the variables of an operation's results, which depend on those of its arguments."""
     if not any(visible(v) for v in arguments):
         return [None] * len(results)
     state = _Attachment(op)
     hub = state.hub(tuple(arguments))
     op.arguments = arguments
-    op.results = state.outer_gradients = [*map(graph.new_slot, results)]
+    op.results = state.result_slots = [*map(graph.new_slot, results)]
     state.keep_scope()
     return [_RESULT.record(n, (), (hub,), k) for k, n in enumerate(results)]
 
 
 class _Attachment:
-    """The graph's data about a custom operation: where gradients of its results are stored
-    (`outer_gradients`), whether there are any, the variables whose gradients its callback has yet
-    to read, the trace of the body that contains it, and the scope in which it was created, whose
+    """The graph's data about a custom operation: variables that store the gradients of its results
+    (`result_slots`), whether any arrived (`active`), variables that keep their gradients until the
+    callback has read them (`kept`), and the scope in which the operation was created, whose
     suspensions apply to its callbacks."""
 
     def __init__(self, op: CustomOp) -> None:
         self.op = op
         self.scope = GradScope()  # without suspensions
-        self.outer_gradients: list[Var] = []
+        self.result_slots: list[Var] = []
         self.active = False
         self.kept: list[Var] = []
 
@@ -256,10 +256,10 @@ class _Attachment:
         """Propagates gradients with operations that are themselves differentiable."""
         inner = (graph.scope() or GradScope()).isolated()
         with graph.within(inner):
-            found = zip(self.outer_gradients, self.op.recomputed(), strict=True)
+            found = zip(self.result_slots, self.op.recomputed(), strict=True)
             pairs: list[tuple[Var, Var]] = []
             for slot, value in found:
-                v = value.var and full(copy(value), slot.size).var
+                v = value.var and broadcast_to(copy(value), slot.size).var
                 if v is not None:
                     pairs.append((slot, v))
             if mode is ADMode.Backward:
@@ -274,8 +274,8 @@ class _Attachment:
 
 
 class _Hub(LaneRule):
-    """The operation itself. Its variable has neither value nor gradient; the variables of the
-    results depend on it."""
+    """The rule of the operation itself. Its variable has neither value nor gradient; the variables
+    of the results depend on it."""
 
     name = "custom"
     always = True
@@ -285,9 +285,9 @@ class _Hub(LaneRule):
     def forward(self, v: Var, tangents: list[Any]) -> Value | None:
         if not any(t is not None for t in tangents):
             return None
-        # Variables with a gradient that are not involved, for example from an earlier traversal.
+        # Variables that are not involved may have a gradient, such as one of an earlier traversal.
         idle = [d for d, t in zip(v.deps, tangents, strict=True) if d is not None and t is None]
-        with graph.gradients_kept(idle):
+        with graph.restored_gradients(idle):
             for d in idle:
                 d.grad = d.grad_var = None
             v.data.run("forward", "set_grad_out", [d for d in v.deps if d is not None])
@@ -314,14 +314,14 @@ class _Hub(LaneRule):
     def reset(self, v: Var) -> None:
         state = v.data
         state.active = False
-        for d in (*state.outer_gradients, *state.kept):
+        for d in (*state.result_slots, *state.kept):
             d.grad = d.grad_var = None
         state.kept = []
 
 
 class _Result(LaneRule):
-    """A result of the operation; `data` is its number. The operation has lost its state if an
-    earlier traversal from another result has freed its edges."""
+    """The rule of a result; `data` is its number. The operation has no state any more if an earlier
+    traversal from another result has freed its edges."""
 
     name = "result"
     always = True
@@ -332,7 +332,7 @@ class _Result(LaneRule):
         state = v.deps[0].data
         if state is None:
             return None
-        slot = state.outer_gradients[v.data]
+        slot = state.result_slots[v.data]
         result = None if slot.grad is None else Value(slot.grad, slot.grad_var)
         slot.grad = slot.grad_var = None
         return result
@@ -340,13 +340,13 @@ class _Result(LaneRule):
     def backward(self, v: Var, g: Value | None, sink: Any) -> None:
         state = v.deps[0].data
         if g is not None and state is not None:
-            slot = state.outer_gradients[v.data]
+            slot = state.result_slots[v.data]
             slot.grad, slot.grad_var = g
             state.active = True
 
 
 class _SideResult(LaneRule):
-    """An array changed by the operation; its callbacks handle the gradient themselves."""
+    """The rule of an array that the operation changes; the callbacks handle its gradient."""
 
     name = "side result"
     keeps_inputs = False
@@ -361,7 +361,7 @@ class _SideResult(LaneRule):
             state.active = True
 
     @staticmethod
-    def clears(v: Var) -> None:
+    def defer_clearing(v: Var) -> None:
         """Defers clearing of a gradient until the callback has read it."""
         state = v.deps[0].data
         if state is not None:
@@ -431,17 +431,17 @@ def custom(arg0: type[CustomOpT[P, T]], /, *args: P.args, **kwargs: P.kwargs) ->
             return a
         v = None
         if cls._diff and cls._dtype.is_float:
-            v = _RESULT.record(a._node, (), (hub,), len(state.outer_gradients))
-            state.outer_gradients.append(graph.new_slot(a._node))
+            v = _RESULT.record(a._node, (), (hub,), len(state.result_slots))
+            state.result_slots.append(graph.new_slot(a._node))
         return leaf.from_value(cls, Value(a._node, v))
 
     joined = map_arrays(attach, result)
-    outer_gradients = iter(state.outer_gradients)
+    slots = iter(state.result_slots)
 
     def slot(a: Any, cls: Any) -> Any:
         result = _stand_in(a, cls)
         if isinstance(a, ArrayBase) and cls._diff:
-            result._var = next(outer_gradients) if cls._dtype.is_float else None
+            result._var = next(slots) if cls._dtype.is_float else None
         return result
 
     op._output = map_arrays(slot, result)

@@ -14,7 +14,16 @@ from typing import Any
 from ...array import pytree
 from ...array.base import type_label
 from ...array.promote import resolve
-from ...array.special import dot, fma, from_rows, kind_of, of_components, of_rows, repeated, rows_of
+from ...array.special import (
+    dot,
+    fma,
+    from_rows,
+    kind_of,
+    of_components,
+    of_rows,
+    rows_of,
+    traced_once,
+)
 from ...jit.ir import dtype as dt
 from ..conversion import T, in_single, is_array, related, unexpected
 from ..kernel_loop import kernel_loop
@@ -49,7 +58,7 @@ def cholesky(arg: T, /) -> T:
 
 def _cholesky(a: Any) -> Any:
     n = len(a)
-    return of_rows(type(a), repeated(_lower, _joined(rows_of(_symmetric(a))), n), n)
+    return of_rows(type(a), traced_once(_lower, _joined(rows_of(_symmetric(a))), n), n)
 
 
 def _lower(entries: Sequence[Any], n: int) -> list:
@@ -89,7 +98,7 @@ def _solve(a: Any, b: Any) -> Any:
     cls, _ = resolve((a if is_matrix else a._components[0], b))
     sides = rows_of(b) if is_matrix else [[c] for c in b._components]
     rows = [row + side for row, side in zip(rows_of(a), sides, strict=True)]
-    found = repeated(_eliminated, _joined(rows), n)
+    found = traced_once(_eliminated, _joined(rows), n)
     return of_rows(cls, found, n) if is_matrix else of_components(cls, found)
 
 
@@ -223,7 +232,7 @@ def _swept(m: Any, symmetric: bool) -> tuple[Rows, Any]:
         _, *state = kernel_loop(
             [related(kind, dtype=dt.u32)(0), *state],
             lambda k, *_: k < _SWEEPS[n],
-            lambda k, *x: [k + 1, *repeated(_sweep, x, n, symmetric)],
+            lambda k, *x: [k + 1, *traced_once(_sweep, x, n, symmetric)],
         )
     else:
         for _ in range(_SWEEPS[n]):

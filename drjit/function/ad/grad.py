@@ -23,7 +23,7 @@ from ..conversion import T, converted
 from ..data import create
 from ..inspect.traits import detached_t
 from ..math.arithmetic import select
-from ..signature import described
+from ..signature import explains_misuse
 
 # ---- Leaves
 
@@ -73,7 +73,7 @@ def map_arrays(f: Callable[[Any, Any], Any], tree: Any) -> Any:
 # ---- Tracking
 
 
-@described
+@explains_misuse
 def set_grad_enabled(arg: object, value: bool, /) -> None:
     """Enables or disables derivative tracking for arrays.
 
@@ -90,7 +90,7 @@ def _track(args: tuple, value: bool) -> None:
             launch.on_change(a, a._node)
         if not value:
             a._var = None
-        elif a._var is None and not (graph.scopes and graph.suspended()):
+        elif a._var is None and not (graph.scopes and graph.suspends_inputs()):
             if isinstance(a, KernelValue) and not a._tracks:
                 raise RuntimeError(
                     f"drjit.enable_grad(): cannot track derivatives with respect to {a!r}: to "
@@ -100,7 +100,7 @@ def _track(args: tuple, value: bool) -> None:
             a._var = graph.new_input(a._node)
 
 
-@described
+@explains_misuse
 def enable_grad(*args: object) -> None:
     """Enables derivative tracking for arrays from now on.
 
@@ -122,7 +122,7 @@ def enable_grad(*args: object) -> None:
     _track(args, True)
 
 
-@described
+@explains_misuse
 def disable_grad(*args: object) -> None:
     """Detaches arrays, in place, from the computation that produced them.
 
@@ -134,7 +134,7 @@ def disable_grad(*args: object) -> None:
     _track(args, False)
 
 
-@described
+@explains_misuse
 def grad_enabled(*args: object) -> bool:
     """Returns whether derivatives are tracked for any of the arrays.
 
@@ -145,7 +145,7 @@ def grad_enabled(*args: object) -> bool:
 
 
 @signatures.derivative
-@described
+@explains_misuse
 def detach(arg: T, preserve_type: bool = True) -> T:
     """Returns the same values without derivatives. By default they keep their types; otherwise they
     get the non-differentiable counterparts.
@@ -171,7 +171,7 @@ def _detached(value: Any, preserve_type: bool) -> Any:
 
 
 @signatures.derivative
-@described
+@explains_misuse
 def grad(arg: T, preserve_type: bool = True) -> T:
     """Returns the gradients of arrays in the structure of the argument, with zeros where there is
     none.
@@ -205,7 +205,7 @@ def _gradient_of(a: Any) -> Value:
     gradient = Value(v.grad, v.grad_var)
     if v.grad_var is not None:
         gradient = memory_rules.copy(gradient)  # other computations may start from that variable
-    return gradient if v.grad.size != 1 else memory_rules.full(gradient, a._node.size)
+    return gradient if v.grad.size != 1 else memory_rules.broadcast_to(gradient, a._node.size)
 
 
 def _pairs(target: Any, source: Any, what: str) -> Iterator[tuple[Any, Any]]:
@@ -243,7 +243,7 @@ def _assignments(
 ) -> list[tuple[Var, Value]]:
     """Returns variables, each as often as it occurs, and the gradients to assign to them or
     (`by_lanes`) the contributions of those lanes that execute the current code."""
-    fit = _of_lanes if by_lanes and region() else fitting
+    fit = _of_lanes if by_lanes and region() else fit_gradient
     if source is None:
         raise TypeError(
             f"{what}(): incompatible function arguments: expected an array or a number as the "
@@ -282,7 +282,7 @@ def _assignments(
     return result
 
 
-def fitting(v: Var, gradient: ir.Node, what: str) -> Value:
+def fit_gradient(v: Var, gradient: ir.Node, what: str) -> Value:
     """Returns a gradient of the variable's size: a single entry is broadcast, and several are
     summed if the variable has one entry (in code that runs for several lanes, where it leaves
     that code)."""
@@ -290,16 +290,16 @@ def fitting(v: Var, gradient: ir.Node, what: str) -> Value:
     if size in (1, v.size):
         return as_value((gradient, None))
     if v.size == 1:
-        from ...ad.sink import arriving  # which programs without derivatives do not need
+        from ...ad.sink import summed_contribution  # which programs without derivatives do not need
 
-        return arriving(v, Value(gradient))
+        return summed_contribution(v, Value(gradient))
     raise RuntimeError(
         f"{what}(): attempted to store a gradient of size {size} into AD variable a{v.serial}, "
-        f"which has size {v.size}{graph.where(v)}"
+        f"which has size {v.size}{graph.location_note(v)}"
     )
 
 
-@described
+@explains_misuse
 def set_grad(target: object, source: object) -> None:
     """Sets the gradients of arrays; the new gradients are detached. A source with one entry is
     broadcast, as is a number or an array paired with a structure. Arrays whose derivatives are not
@@ -339,7 +339,7 @@ def _add(v: Var, g: Value) -> None:
     v.grad, v.grad_var = g if v.grad is None else RECORDED.add(as_value((v.grad, v.grad_var)), g)
 
 
-@described
+@explains_misuse
 def accum_grad(target: object, source: object) -> None:
     """Adds to the gradients of arrays; see `set_grad`.
 
@@ -355,12 +355,12 @@ def accum_grad(target: object, source: object) -> None:
 def _of_lanes(v: Var, gradient: ir.Node, what: str) -> Value:
     """Returns the contribution of the lanes that execute the current code to the gradient of a
     variable."""
-    from ...ad.sink import in_active_lanes  # see `fitting`
+    from ...ad.sink import in_active_lanes  # see `fit_gradient`
 
     code = region()
     if code is not None and v.serial < code.begin and not recording():
         gradient = in_active_lanes(v, Value(gradient)).node
-    return fitting(v, gradient, what)
+    return fit_gradient(v, gradient, what)
 
 
 def accumulate(gradients: list[tuple[Var, Value]]) -> None:
@@ -375,7 +375,7 @@ def accumulate(gradients: list[tuple[Var, Value]]) -> None:
             _add(v, g)
 
 
-@described
+@explains_misuse
 def clear_grad(arg: object, /) -> None:
     """Sets the gradients of arrays to 0.
 
@@ -394,7 +394,7 @@ def clear_grad(arg: object, /) -> None:
             v.grad = v.grad_var = None
 
 
-@described
+@explains_misuse
 def replace_grad(arg0: T, arg1: object, /) -> T:
     """Returns the values of the first argument with the derivatives of the second.
 
@@ -491,7 +491,7 @@ def _with_gradient(a: Value, b: Value) -> Value:
     size = m if n == 1 else n
     v = visible(b.var)
     if v is not None:
-        v = memory_rules.full(Value(b.node, v), size).var
+        v = memory_rules.broadcast_to(Value(b.node, v), size).var
     return Value(ir.resize(a.node, size), v)
 
 

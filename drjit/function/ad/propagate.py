@@ -20,7 +20,7 @@ from ...jit import flags as jit_flags
 from ...jit import log
 from ...jit.enumeration import Named
 from ...jit.flags import JitFlag
-from ..signature import described
+from ..signature import explains_misuse
 from .grad import grad, leaves, variables
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ def _check_flags(flags: Any, what: str) -> None:
         )
 
 
-@described
+@explains_misuse
 def enqueue(mode: ADMode, *args: Any, **kwargs: Any) -> None:
     """Enqueues the variables that the next `traverse` visits: all those that the given arrays
     influence (`ADMode.Forward`), or all those that they depend on (`ADMode.Backward`). A single
@@ -66,7 +66,7 @@ def enqueue(mode: ADMode, *args: Any, **kwargs: Any) -> None:
     traversal.enqueue(mode, variables(args), device=arrays[0]._device if arrays else None)
 
 
-@described
+@explains_misuse
 def traverse(mode: ADMode, flags: ADFlag | int = ADFlag.Default) -> None:
     """Propagates gradients through all enqueued variables in the given direction.
 
@@ -137,7 +137,7 @@ def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
             v.data = graph.FREED
 
 
-@described
+@explains_misuse
 def forward_from(arg: object, flags: ADFlag | int = ADFlag.Default) -> None:
     """Propagates the gradient of `arg` to everything computed from it.
 
@@ -157,7 +157,7 @@ def forward_from(arg: object, flags: ADFlag | int = ADFlag.Default) -> None:
     _from(ADMode.Forward, arg, flags, "dr.forward_from", anew=False)
 
 
-@described
+@explains_misuse
 def forward(arg: object, flags: ADFlag | int = ADFlag.Default) -> None:
     """Computes the derivatives of everything computed from `arg` with respect to `arg`: sets its
     gradient to 1 and calls `forward_from`.
@@ -175,7 +175,7 @@ def forward(arg: object, flags: ADFlag | int = ADFlag.Default) -> None:
     _from(ADMode.Forward, arg, flags, "dr.forward", anew=True)
 
 
-@described
+@explains_misuse
 def backward_from(arg: object, flags: ADFlag | int = ADFlag.Default) -> None:
     """Propagates the gradient of `arg` to everything that it was computed from.
 
@@ -195,7 +195,7 @@ def backward_from(arg: object, flags: ADFlag | int = ADFlag.Default) -> None:
     _from(ADMode.Backward, arg, flags, "dr.backward_from", anew=False)
 
 
-@described
+@explains_misuse
 def backward(arg: object, flags: ADFlag | int = ADFlag.Default) -> None:
     """Computes the derivatives of `arg` with respect to everything that it was computed from: sets
     its gradient to 1 and calls `backward_from`.
@@ -228,7 +228,7 @@ def _to(mode: ADMode, args: tuple, flags: Any, what: str) -> Any:
 
 
 @signatures.gradients_of
-@described
+@explains_misuse
 def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
     """Propagates the gradients of inputs to `args`, and returns the gradients of `args`.
 
@@ -245,7 +245,7 @@ def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
 
 
 @signatures.gradients_of
-@described
+@explains_misuse
 def backward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
     """Propagates the gradients of outputs back to `args` and to nothing else, and returns the
     gradients of `args`.
@@ -308,10 +308,10 @@ class ADContextManager:
             inner = outer.isolated()
         else:
             inner = outer.switched(self._kind is ADScope.Resume, self._variables)
-        graph.push(inner)
+        graph.enter_scope(inner)
 
     def __exit__(self, kind: Any, *_: object) -> None:
-        inner = graph.pop()
+        inner = graph.leave_scope()
         if self._kind is ADScope.Isolate and kind is None:
             traversal.finish_isolation(inner)
 
@@ -330,7 +330,7 @@ def resumed() -> graph.within:
     return graph.within((graph.scope() or GradScope()).switched(True, None))
 
 
-@described
+@explains_misuse
 def suspend_grad(*args: object, when: bool = True) -> ADContextManager | NullContextManager:
     """Context manager that disables derivative tracking for the given arrays or PyTrees, or for
     everything if there are none.
@@ -348,7 +348,7 @@ def suspend_grad(*args: object, when: bool = True) -> ADContextManager | NullCon
     return _entered(ADScope.Suspend, args, when)
 
 
-@described
+@explains_misuse
 def resume_grad(*args: object, when: bool = True) -> ADContextManager | NullContextManager:
     """Context manager that enables derivative tracking again for the given arrays or PyTrees, or
     for everything.
@@ -363,7 +363,7 @@ def resume_grad(*args: object, when: bool = True) -> ADContextManager | NullCont
     return _entered(ADScope.Resume, args, when)
 
 
-@described
+@explains_misuse
 def isolate_grad(when: bool = True) -> ADContextManager | NullContextManager:
     """Context manager that confines reverse-mode traversals to the operations recorded within:
     gradients stop at its boundary and are propagated further when it ends.

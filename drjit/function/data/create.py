@@ -18,13 +18,12 @@ from ...jit.run import freeze_size
 from .. import conversion
 from ..conversion import T, is_array, is_array_class, is_flat, label, nested, tensor
 from ..evaluation import copy, make_opaque
+from ..signature import explains_misuse
 
 if TYPE_CHECKING:
     from ...array.kinds import Convertible, Sizes
     from ...array.promotion import PyTree
     from ...array.signatures import FlatT
-from ..signature import described
-
 Fill = Callable[[Any, Any, int | None, str], Any]
 """Creates an array of a one-dimensional class from a value and a size; for Python types, and with
 size None for the entries of a `drjit.scalar` class, a number. The last argument is the name of the
@@ -140,7 +139,7 @@ class _Constants(dict[Any, Callable[[Any, int], Any]]):
         if not is_array_class(cls) or "__meta__" not in vars(cls):
             return result  # classes of the program, which must not be kept alive
         if cls._kind == "leaf":
-            result = leaf.constants(cls)
+            result = leaf.constant_maker(cls)
         elif cls._size and cls.__meta__.kind in ("vector", "matrix") and cls.__meta__.is_jit:
             result = _shared_constant(cls)
         self[cls] = result
@@ -378,7 +377,7 @@ def _progression(dtype: Any, cls: Any, start: Any, step: Any, count: int) -> Any
     return result if target is dtype else tensor(dtype, result, (count,))
 
 
-@described
+@explains_misuse
 def linspace(
     dtype: "type[FlatT]", start: float, stop: float, num: int, endpoint: bool = True
 ) -> "FlatT":

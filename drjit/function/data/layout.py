@@ -14,7 +14,7 @@ from ...array.base import ArrayBase, KernelValue
 from ...array.elementwise import elementwise
 from ...array.meta import DYNAMIC
 from ...array.pytree import is_container, map_tree
-from ...array.show import inner
+from ...array.show import innermost
 from ...array.tensor import joined
 from ...jit.ir import dtype as dt
 from ...jit.ir import node, op
@@ -67,7 +67,7 @@ def slice(value: Any, index: Any = 0) -> Any:
         leaves, _ = conversion.even_leaves(value, what)
         return conversion.assemble(type(value), [v[index] for v in leaves], dims)
     cls = conversion.related(type(value), namespace="scalar")
-    return conversion.assemble(cls, [v[index] for v in inner(value)], dims)
+    return conversion.assemble(cls, [v[index] for v in innermost(value)], dims)
 
 
 def _check_order(order: str, what: str) -> None:
@@ -116,7 +116,7 @@ def ravel(array: Any, order: str = "A") -> Any:
         return array._array
     dims = conversion.dims_of(array, what)
     if not array.__meta__.is_jit:
-        entries = list(inner(array))
+        entries = list(innermost(array))
         if order != "C":
             entries = [entries[k] for k in _column_major(dims)]
         return nested(conversion.flat_class(type(array)), entries)
@@ -349,7 +349,8 @@ def reshape(
     by_lanes = shrink and len(sizes) == 1 and type(value) is dtype
     if by_lanes and dtype._kind == "nested" and dtype.__meta__.is_jit:
         return conversion.map_leaves(
-            conversion.spread(value), lambda v: _reshape(type(v), v, sizes, order, True, what)
+            conversion.broadcast_components(value),
+            lambda v: _reshape(type(v), v, sizes, order, True, what),
         )
     return _reshape(dtype, value, sizes, order, shrink, what)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ...array import leaf, leaf_access, signatures
 from ...array.base import ArrayBase, IncompatibleError
 from ...array.meta import DYNAMIC
-from ...array.pytree import is_container, map_tree, pairs
-from ...array.show import inner
+from ...array.pytree import is_container, map_tree, paired_leaves
+from ...array.show import innermost
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from ...jit.ir.node import normalize
@@ -268,7 +268,7 @@ def _scatter(
                 f"{what}(): the target is of type {label(target)}; expected an array, or a tree of "
                 "them"
             )
-        for t, v in list(pairs(target, value, what)):  # check that all of them match first
+        for t, v in list(paired_leaves(target, value, what)):  # check that all of them match first
             _scatter(reduce, t, v, index, active, mode, what)
         return
     if type(value) is not cls or kind != "leaf":
@@ -311,7 +311,7 @@ def _check_empty(what: str, values: list, value: Any, at: Access, index: Any) ->
 def _values(cls: type, value: Any) -> list[Any]:
     """Returns the innermost components of a value, converted to a traced array class."""
     if is_array(value) and value._kind == "nested" and value.__meta__.is_jit:
-        return [cls(v) for v in inner(value)]
+        return [cls(v) for v in innermost(value)]
     return [value if type(value) is cls else cls(value)]
 
 
@@ -323,19 +323,19 @@ def _scatter_components(
     dims = conversion.dims_of(target, what)
     if type(value) is not cls:
         value = related_value(target, value)
-    places = list(inner(target))
+    places = list(innermost(target))
     width = conversion.width_of(places, what, cls)
     for place in places:
         if place._node.size != width:
             place._assign(leaf.resize(place, width))
-    values = list(inner(value))
+    values = list(innermost(value))
     if len(values) != len(places):
         raise TypeError(
             f"{what}(): a value of type {label(value)} with {len(values)} components cannot go "
             f"into a {label(cls)} with {len(places)}"
         )
     if is_array(index) and index._kind == "nested":
-        accesses = [access_to(cls, i, active, what, mode, reduce) for i in inner(index)]
+        accesses = [access_to(cls, i, active, what, mode, reduce) for i in innermost(index)]
         if len(accesses) != len(places):
             raise TypeError(
                 f"{what}(): an index of type {label(index)} does not go with a target of type "
@@ -532,11 +532,11 @@ def _scatter_numbers(
     if not conversion.is_flat(type(target)):
         raise TypeError(f"{what}(): the target is of type {label(target)}, not one-dimensional")
     positions = _positions(index, what)
-    leaves = list(inner(value)) if is_array(value) else None
+    leaves = list(innermost(value)) if is_array(value) else None
     per_index = 1
     if leaves is not None and not conversion.is_flat(type(value)) and len(positions) == 1:
         per_index = len(leaves)
-    values = list(inner(type(target)(leaves if leaves is not None else value)))
+    values = list(innermost(type(target)(leaves if leaves is not None else value)))
     enabled = _flags(active, len(positions), what)
     _check_bounds(positions, enabled, len(data) // per_index, what)
     if per_index == 1 and len(values) == 1:

@@ -13,10 +13,10 @@ from functools import reduce as fold
 from math import prod as product
 from typing import Any
 
-from ...array import habits, leaf, leaf_access, signatures
+from ...array import foreign_names, leaf, leaf_access, signatures
 from ...array.base import ArrayBase, IncompatibleError, KernelValue
 from ...array.elementwise import elementwise
-from ...array.show import common_width, inner
+from ...array.show import common_width, innermost
 from ...jit.ir import dtype as dt
 from ...jit.ir import node as ir
 from ...jit.ir import op as ops
@@ -24,8 +24,8 @@ from ...jit.ir.op import ReduceOp
 from ...jit.lazy import np
 from ...jit.tuples import NamedTuple
 from .. import conversion
-from ..conversion import UserCall, is_array, label, nested, spread, tensor
-from ..signature import described
+from ..conversion import UserCall, broadcast_components, is_array, label, nested, tensor
+from ..signature import explains_misuse
 from .memory import REDUCTIONS
 
 
@@ -124,7 +124,7 @@ def reduce_axes(key: str, value: Any, axis: Any, mode: Any, keepdims: bool, name
             f"dynamic; here the axes are {axes} of {ndim}"
         )
     if axes and axes[-1] == ndim - 1 and value.__meta__.is_jit and value._kind == "nested":
-        value = spread(value)
+        value = broadcast_components(value)
     return _reduce_nested(rule, value, axes)
 
 
@@ -318,7 +318,7 @@ def reduce(
 
 
 @signatures.reduction
-@habits.hinted
+@foreign_names.hinted
 def sum(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, **unknown: Any
 ) -> Any:
@@ -329,12 +329,12 @@ def sum(
     ([4, 6], [10], 3)
     """
     if unknown:
-        raise habits.unexpected("dr.sum", unknown)
+        raise foreign_names.unexpected_argument("dr.sum", unknown)
     return reduce_axes("add", value, axis, mode, keepdims, "dr.sum")
 
 
 @signatures.reduction
-@habits.hinted
+@foreign_names.hinted
 def prod(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, **unknown: Any
 ) -> Any:
@@ -345,12 +345,12 @@ def prod(
     [24]
     """
     if unknown:
-        raise habits.unexpected("dr.prod", unknown)
+        raise foreign_names.unexpected_argument("dr.prod", unknown)
     return reduce_axes("mul", value, axis, mode, keepdims, "dr.prod")
 
 
 @signatures.reduction
-@habits.hinted
+@foreign_names.hinted
 def min(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, **unknown: Any
 ) -> Any:
@@ -361,12 +361,12 @@ def min(
     [1]
     """
     if unknown:
-        raise habits.unexpected("dr.min", unknown)
+        raise foreign_names.unexpected_argument("dr.min", unknown)
     return reduce_axes("min", value, axis, mode, keepdims, "dr.min")
 
 
 @signatures.reduction
-@habits.hinted
+@foreign_names.hinted
 def max(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, **unknown: Any
 ) -> Any:
@@ -377,7 +377,7 @@ def max(
     [3]
     """
     if unknown:
-        raise habits.unexpected("dr.max", unknown)
+        raise foreign_names.unexpected_argument("dr.max", unknown)
     return reduce_axes("max", value, axis, mode, keepdims, "dr.max")
 
 
@@ -392,7 +392,7 @@ def _refuse_integers(value: Any, name: str, result: str) -> None:
 
 
 @signatures.reduction
-@habits.hinted
+@foreign_names.hinted
 def mean(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, **unknown: Any
 ) -> Any:
@@ -407,7 +407,7 @@ def mean(
     ([3], 1.5)
     """
     if unknown:
-        raise habits.unexpected("dr.mean", unknown)
+        raise foreign_names.unexpected_argument("dr.mean", unknown)
     name = "dr.mean"
     if not isinstance(value, ArrayBase):
         if isinstance(value, Iterable) and not isinstance(value, (list, tuple)):
@@ -415,7 +415,7 @@ def mean(
         total = reduce_axes("add", value, axis, mode, keepdims, name)
         n = len(value) if isinstance(value, (list, tuple)) else 1
         if axis is None and n and is_array(total):
-            n *= common_width([v for e in value if is_array(e) for v in inner(e)]) or 1
+            n *= common_width([v for e in value if is_array(e) for v in innermost(e)]) or 1
         return _scaled(total, n) if is_array(total) else total / n if n else float("nan")
     _refuse_integers(value, name, "mean")
     if value._dtype is dt.f16 and value.__meta__.is_jit:  # sums may overflow where this does not
@@ -450,7 +450,7 @@ def _scaled(total: Any, n: int) -> Any:
 
 
 @signatures.deviation
-@described
+@explains_misuse
 def var(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, ddof: int = 0
 ) -> Any:
@@ -489,7 +489,7 @@ def var(
 
 
 @signatures.deviation
-@described
+@explains_misuse
 def std(
     value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, ddof: int = 0
 ) -> Any:
@@ -514,7 +514,7 @@ def _logical(key: str, value: Any, axis: Any, keepdims: bool, name: str) -> Any:
 
 
 @signatures.logical
-@habits.hinted
+@foreign_names.hinted
 def all(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> Any:
     """Returns whether all entries along axes are true; see `reduce`.
 
@@ -523,12 +523,12 @@ def all(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> 
     ([False], True)
     """
     if unknown:
-        raise habits.unexpected("dr.all", unknown)
+        raise foreign_names.unexpected_argument("dr.all", unknown)
     return _logical("and", value, axis, keepdims, "dr.all")
 
 
 @signatures.logical
-@habits.hinted
+@foreign_names.hinted
 def any(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> Any:
     """Returns whether any entry along axes is true; see `reduce`.
 
@@ -537,12 +537,12 @@ def any(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> 
     [True]
     """
     if unknown:
-        raise habits.unexpected("dr.any", unknown)
+        raise foreign_names.unexpected_argument("dr.any", unknown)
     return _logical("or", value, axis, keepdims, "dr.any")
 
 
 @signatures.logical
-@habits.hinted
+@foreign_names.hinted
 def none(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> Any:
     """Returns whether no entry along axes is true; see `reduce`.
 
@@ -551,13 +551,13 @@ def none(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) ->
     [False]
     """
     if unknown:
-        raise habits.unexpected("dr.none", unknown)
+        raise foreign_names.unexpected_argument("dr.none", unknown)
     found = _logical("or", value, axis, keepdims, "dr.none")
     return ~found if is_array(found) else not found
 
 
 @signatures.counted
-@habits.hinted
+@foreign_names.hinted
 def count(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -> Any:
     """Returns the number of true entries along axes, as an unsigned integer; see `reduce`.
 
@@ -566,7 +566,7 @@ def count(value: Any, axis: Any = ..., keepdims: bool = False, **unknown: Any) -
     [2]
     """
     if unknown:
-        raise habits.unexpected("dr.count", unknown)
+        raise foreign_names.unexpected_argument("dr.count", unknown)
     name = "dr.count"
     if is_array(value):
         if not value._dtype.is_mask:

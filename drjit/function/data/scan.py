@@ -17,8 +17,8 @@ from ...jit.run import freeze_size
 from ...jit.trace.access import Access
 from ...jit.tuples import NamedTuple
 from .. import conversion
-from ..conversion import T, UserCall, is_array, label, nested, spread, tensor
-from ..signature import described
+from ..conversion import T, UserCall, broadcast_components, is_array, label, nested, tensor
+from ..signature import explains_misuse
 from .reduce import RULES, ReductionRule, axes_of, check_mode, combine, fold, reduction
 
 
@@ -75,7 +75,7 @@ def prefix_reduce(
     return _prefix(Scan(RULES[key], exclusive, reverse), value, axis, "dr.prefix_reduce")
 
 
-@described
+@explains_misuse
 def cumsum(value: T, axis: int | Sequence[int] | None = 0, reverse: bool = False) -> T:
     """Returns cumulative sums along an axis, including the entry itself; see `prefix_reduce`.
 
@@ -129,7 +129,7 @@ def _prefix_axis(scan: Scan, value: Any, axis: int, what: UserCall) -> Any:
         return _prefix_tensor(scan, value, axis, what)
     if axis > 0:
         if value.__meta__.is_jit:
-            value = spread(value)
+            value = broadcast_components(value)
         return nested(cls, [_prefix_axis(scan, c, axis - 1, what) for c in value._components])
     if not conversion.is_array_class(cls.Value):
         return nested(cls, scan.of_numbers(value._dtype, value._components))
@@ -186,7 +186,9 @@ def _each_flat(f: Callable[[Any], Any], value: Any, what: UserCall) -> Any:
         return tensor(type(value), found, value._shape if n == len(flat) else (n,))
     if not value.__meta__.is_jit:
         return f(value)
-    return conversion.map_leaves(spread(value) if value._kind == "nested" else value, f)
+    return conversion.map_leaves(
+        broadcast_components(value) if value._kind == "nested" else value, f
+    )
 
 
 def _check_block(rule: ReductionRule, value: Any, size: int, what: UserCall) -> None:

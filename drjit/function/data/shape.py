@@ -17,7 +17,7 @@ from ...jit.lazy import np
 from ...jit.trace.access import Access
 from .. import conversion
 from ..conversion import T, flat_size, is_array, is_flat, label, nested, tensor
-from ..signature import described
+from ..signature import explains_misuse
 from .layout import ravel
 from .reorder import expand_dims, reshaped, tensor_argument
 
@@ -31,7 +31,7 @@ def _each(f: Callable[[Any], Any], value: Any) -> Any:
         return f(value)
     if not value.__meta__.is_jit:
         return value
-    return conversion.map_leaves(conversion.spread(value), f)
+    return conversion.map_leaves(conversion.broadcast_components(value), f)
 
 
 # Grids
@@ -235,7 +235,7 @@ def _tile_tensor(value: Any, times: tuple[int, ...], what: str) -> Any:
 # Concatenation
 
 
-@described
+@explains_misuse
 def concat(arr: Sequence[T], /, axis: int | None = 0) -> T:
     """Concatenates arrays along an axis; None joins their flat entries, see `ravel`.
 
@@ -287,7 +287,7 @@ def _concat_axis(arr: Sequence[Any], axis: int, what: str) -> Any:
     counts = {len(a._components) for a in arr}
     if len(counts) > 1:
         raise TypeError(f"{what}(<{label(cls)}>): the arrays have {sorted(counts)} components")
-    spread = [conversion.spread(a) for a in arr] if cls.__meta__.is_jit else arr
+    spread = [conversion.broadcast_components(a) for a in arr] if cls.__meta__.is_jit else arr
     columns = zip(*[a._components for a in spread], strict=True)
     return nested(cls, [_concat_axis(column, axis - 1, what) for column in columns])
 
@@ -402,7 +402,7 @@ def _tensors(arrays: Any, what: str) -> list[Any]:
 
 
 @signatures.stacking_along
-@described
+@explains_misuse
 def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
     """Joins tensors of the same shape along a new axis. Other arrays are first converted to
     tensors.

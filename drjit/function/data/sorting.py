@@ -13,7 +13,7 @@ from ...jit.lazy import np
 from ...jit.run import freeze_size
 from .. import conversion
 from ..conversion import T, is_array, is_flat, label, lanes, nested, pick, tensor
-from ..signature import described
+from ..signature import explains_misuse
 from . import reduce
 
 
@@ -66,7 +66,7 @@ def _on_tensors(value: Any, axis: Any, what: str, f: Any) -> Any:
     return conversion.with_dtype(type(value), result._dtype)(result)
 
 
-@described
+@explains_misuse
 def sort(value: T, /, axis: int = -1, descending: bool = False) -> T:
     """Sorts the entries in increasing or decreasing order along an axis. The sort is stable.
 
@@ -90,7 +90,7 @@ def sort(value: T, /, axis: int = -1, descending: bool = False) -> T:
 
 
 @signatures.sorted_index
-@described
+@explains_misuse
 def argsort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
     """Returns the positions along an axis that sort the entries, as 32-bit unsigned integers;
     positions of equal entries keep their order.
@@ -190,7 +190,7 @@ def _like(value: Any, found: Any, axes: tuple[int, ...], ndim: int) -> Any:
 
 
 @signatures.index_of
-@described
+@explains_misuse
 def argmin(value: Any, /, axis: int | None = None, keepdims: bool = False) -> Any:
     """Returns the position of the smallest entry along an axis, the first one if there are several;
     without an axis, the position among all entries as a one-dimensional array.
@@ -208,7 +208,7 @@ def argmin(value: Any, /, axis: int | None = None, keepdims: bool = False) -> An
 
 
 @signatures.index_of
-@described
+@explains_misuse
 def argmax(value: Any, /, axis: int | None = None, keepdims: bool = False) -> Any:
     """Returns the position of the largest entry along an axis; see `argmin`.
 

@@ -356,7 +356,7 @@ def write(path: Path, arrays: Arrays, facts: Facts, what: str) -> None:
 
 
 @contextmanager
-def opened(path: Path, what: str) -> Iterator[Contents]:
+def open_file(path: Path, what: str) -> Iterator[Contents]:
     """Opens a file for reading.
 
     Raises:

@@ -80,7 +80,7 @@ class Framework:
     def entries(self, x: Any) -> Data:
         """Returns the entries of a Dr.Jit array, in memory of its GPU if the framework shares that,
         with the axes that `numpy()` gives, and complex numbers as two components."""
-        device = interop.away(x)
+        device = interop.off_host_device(x)
         if device is None or not self.shares(device):
             return interop.components(x)
         if x.__meta__.kind != "complex":
@@ -101,7 +101,7 @@ def split(tree: Any, chosen: Callable[[Any], bool]) -> tuple[list[Any], Join]:
     return result, join
 
 
-def mapped(
+def map_structure(
     structure: Any,
     leaf: Callable[[Any], Any],
     node: Callable[[Any, tuple], Any] = lambda cls, parts: (cls, parts),
@@ -111,10 +111,12 @@ def mapped(
     if type(structure) is not tuple:
         return leaf(structure)
     cls, parts = structure
-    return node(cls, tuple([mapped(s, leaf, node) for s in parts]))
+    return node(cls, tuple([map_structure(s, leaf, node) for s in parts]))
 
 
-def placed(flags: Iterable[bool], values: Iterable[Any], others: Iterable[Any] = ()) -> list[Any]:
+def interleave(
+    flags: Iterable[bool], values: Iterable[Any], others: Iterable[Any] = ()
+) -> list[Any]:
     """Returns values in the positions where flags are set, and others (None if there are none) in
     between."""
     following, rest = iter(values), chain(others, repeat(None))
@@ -207,7 +209,7 @@ class Evaluation:
             not isinstance(d, np.ndarray) for d, t in zip(data, tracked, strict=True) if t
         ]
         self.stays = not all(isinstance(d, np.ndarray) for d in data)
-        namespace = table.chosen()
+        namespace = table.auto_namespace()
         namespace = "llvm.ad" if namespace == "scalar" else f"{namespace}.ad"
         inputs = [tensor(namespace, d, framework.title) for d in data]
         self.inputs = [*compress(inputs, tracked)]
@@ -296,7 +298,7 @@ def adopt(function: Callable, framework: Framework, args: tuple, kwargs: dict) -
     evaluate(arrays)
     tracked = [x._dtype.is_float and grad_enabled(x) for x in arrays]
     call = framework.call(framework, function, join, arrays, tracked)
-    namespaces = {x._namespace for x in arrays} or {table.chosen()}
+    namespaces = {x._namespace for x in arrays} or {table.auto_namespace()}
     backend = next((n.removesuffix(".ad") for n in sorted(namespaces) if n != "scalar"), "scalar")
     namespace = backend if backend == "scalar" else f"{backend}.ad"
     results = [tensor(namespace, v, framework.title) for v in call.values]

@@ -13,7 +13,16 @@ from typing import Any
 
 from ...array import interop
 from ...jit.lazy import np
-from .bridge import CompletedCall, Evaluation, Framework, Join, check_results, label, placed, split
+from .bridge import (
+    CompletedCall,
+    Evaluation,
+    Framework,
+    Join,
+    check_results,
+    interleave,
+    label,
+    split,
+)
 
 
 class Jax(Framework):
@@ -89,7 +98,7 @@ def _traced(jax: Jax, function: Callable, join: Join, arrays: list) -> Any:
 
     def gradient(data: Any, gradients: Any) -> list[np.ndarray]:
         found = Evaluation(function, join, [np.asarray(d) for d in data], floats, jax)
-        return found.backward(placed(differentiable, map(np.asarray, gradients)))
+        return found.backward(interleave(differentiable, map(np.asarray, gradients)))
 
     callback = jax.module.pure_callback
 
@@ -106,7 +115,7 @@ def _traced(jax: Jax, function: Callable, join: Join, arrays: list) -> Any:
         found = callback(gradient, wanted, xs, known, vmap_method="sequential")
         zero = jax.module.dtypes.float0
         others = (np.zeros(x.shape, zero) for x, on in zip(xs, floats, strict=True) if not on)
-        return tuple(placed(floats, found, others))
+        return tuple(interleave(floats, found, others))
 
     call.defvjp(first, second)
     return trial.join(call(*arrays))
@@ -126,7 +135,7 @@ class _JaxCall(CompletedCall):
         self.floats: list[bool] = []
 
         def pure(inputs: list) -> tuple[list, list]:
-            args, kwargs = join(placed(tracked, inputs, fixed))
+            args, kwargs = join(interleave(tracked, inputs, fixed))
             result = function(*args, **kwargs)
             check_results(function, result, jax.is_array, "JAX arrays")
             found, self.join = split(result, jax.is_array)
@@ -138,7 +147,7 @@ class _JaxCall(CompletedCall):
             results, self.pullback, others = jax.module.vjp(pure, self.inputs, has_aux=True)
         else:
             results, others = pure([])
-        self.values = [np.asarray(v) for v in placed(self.floats, results, others)]
+        self.values = [np.asarray(v) for v in interleave(self.floats, results, others)]
         self.shapes = [(v.shape, v.dtype) for v in self.values]
 
     def backward(self, gradients: list[np.ndarray]) -> list[np.ndarray]:
@@ -149,7 +158,7 @@ class _JaxCall(CompletedCall):
         known = [self.jax.array(t) for t in tangents]
         _, found, _ = self.jax.module.jvp(self.pure, (self.inputs,), (known,), has_aux=True)
         others = (np.zeros(*s) for s, f in zip(self.shapes, self.floats, strict=True) if not f)
-        return placed(self.floats, map(np.asarray, found), others)
+        return interleave(self.floats, map(np.asarray, found), others)
 
 
 Jax.call = _JaxCall

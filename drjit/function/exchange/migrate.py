@@ -8,13 +8,13 @@ from ...jit.backend import JitBackend
 from ...jit.device import find
 from ..ad.grad import grad_enabled
 from ..evaluation import eval as evaluate
-from ..signature import described
+from ..signature import explains_misuse
 
 _WHAT = "dr.migrate()"
 
 
 @signatures.migration
-@described
+@explains_misuse
 def migrate(value: Any, backend: JitBackend) -> Any:
     """Returns a PyTree whose arrays are on the given backend: copies of those on the other one,
     whose types are the counterparts there, such as `drjit.cuda.ad.Array3f` for
@@ -97,7 +97,7 @@ def _moved(value: Any, backend: JitBackend, copies: dict[int, tuple[Any, Any]]) 
                 f"{_WHAT}: {cls.__name__} has references that belong to their backend; create "
                 "an array of the objects by the type that dr.instance_t() gives for the other one."
             )
-        keys, parts = pytree.opened(value, kind)
+        keys, parts = pytree.keys_and_parts(value, kind)
         parts = [_moved(part, backend, copies) for part in parts]
         return pytree.rebuilt(_counterpart(cls, backend), keys, parts)
     if isinstance(value, type):

@@ -18,7 +18,7 @@ from ...jit.target import foreign
 from ...jit.target import numpy as numpy_target
 from ...jit.target.numpy import foreign as numpy_foreign
 from ...jit.target.simd.ir import MEMORY
-from .bridge import mapped
+from .bridge import map_structure
 
 _NAMES = {t.code: "boolean" if t.is_mask else t.name for t in dt.ALL if t is not dt.f16}
 _CODES = {name: code for code, name in _NAMES.items()} | {"bool": "mask"}
@@ -75,7 +75,7 @@ def compiled(function: Any, arguments: tuple[Structure, ...], precision: str) ->
         raise UncompilableError(
             f"dr.wrap(): Numba cannot compile {title}() for ({', '.join(map(str, types))}): {error}"
         ) from None
-    result = mapped(
+    result = map_structure(
         result, lambda code: precision if code in ("f32", "f64") and precision else code
     )
     return CompiledFunction(_foreign(title, codes, flat(result), ir, entry), result)

@@ -14,8 +14,8 @@ from ...jit import progress
 from ...jit.ir import dtype as dt
 from ...jit.ir.node import Node, cast, literal
 from ...jit.trace.record import foreign_call
-from ..ad.custom import ValueOp, attached, weighted_sum
-from .bridge import imported, label, mapped, placed
+from ..ad.custom import ValueOp, attach, weighted_sum
+from .bridge import imported, interleave, label, map_structure
 
 _NUMBERS = {bool: dt.mask, int: dt.i64, float: dt.f64}
 
@@ -77,7 +77,7 @@ class _Arguments:
             parts = [*value._components]
             cls = complex if value.__meta__.kind == "complex" else tuple
         elif role in pytree.CONTAINERS:
-            names, parts = pytree.opened(value, role)
+            names, parts = pytree.keys_and_parts(value, role)
             if names is not None:
                 cls = _record(type(value).__name__, tuple(map(str, names)))
             elif hasattr(value, "_fields"):
@@ -112,11 +112,11 @@ class _Arguments:
 
     def key(self) -> tuple:
         """Returns the structure with codes of types."""
-        return tuple([mapped(s, self.code) for s in self.structure])
+        return tuple([map_structure(s, self.code) for s in self.structure])
 
     def plain(self) -> list[Any]:
         """Returns the arguments if there are no arrays among them."""
-        return [mapped(s, self.leaves.__getitem__, _instance) for s in self.structure]
+        return [map_structure(s, self.leaves.__getitem__, _instance) for s in self.structure]
 
 
 class _NumbaFunction:
@@ -158,7 +158,7 @@ class _NumbaFunction:
                 return table.find(given.namespace, "complex", parts[0]._dtype, (2,))(*parts)
             return cls(*parts) if hasattr(cls, "_fields") else parts
 
-        return mapped(compiled.result, array, node)
+        return map_structure(compiled.result, array, node)
 
     def _for(self, function: Any, given: _Arguments) -> Any:
         precision = _passed(given.precision).code if given.precision else ""
@@ -189,8 +189,8 @@ class _NumbaFunction:
             partials = [[flat[r * count + k] for k in places] for r in rows]
         arguments = [given.leaves[k]._var for k in places]
         operation = _Derivatives(self.title, partials)
-        variables = attached(operation, [results[r] for r in rows], arguments)
-        return placed([n.dtype.is_float for n in results], variables)
+        variables = attach(operation, [results[r] for r in rows], arguments)
+        return interleave([n.dtype.is_float for n in results], variables)
 
     def _derivative_for(self, given: _Arguments, results: int) -> Any:
         compiled = self._for(self.derivative, given)

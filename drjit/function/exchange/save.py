@@ -102,13 +102,15 @@ def load(path: str | os.PathLike[str], state: Any = None, /, *, strict: bool = T
     """
     path = Path(path)
     what = f"dr.load({str(path)!r})"
-    with array_file.opened(path, what) as contents:
+    with array_file.open_file(path, what) as contents:
         text = _text(contents, what)
         if state is None:
             return {**values(contents), **text}
         current: dict[str, Any] = {}
         _collect(state, "", current, what)
-        new = {key: value for key, _, value in fitting(contents, current, strict, what, text)}
+        new = {
+            key: value for key, _, value in matching_entries(contents, current, strict, what, text)
+        }
     try:
         return _restored(state, "", new)
     except BaseException as error:
@@ -148,7 +150,7 @@ def values(contents: Contents) -> dict[str, np.ndarray]:
     return {name: described().read() for name, described in contents.arrays.items()}
 
 
-def fitting(
+def matching_entries(
     contents: Contents,
     current: Mapping[str, Any],
     strict: bool,

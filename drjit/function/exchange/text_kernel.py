@@ -27,7 +27,7 @@ from ...jit.run import launch, pending, schedule
 from ...jit.text.user.reading import Source
 from ...jit.text.user.text import read
 from ...jit.tuples import NamedTuple
-from ..ad.custom import attached
+from ..ad.custom import attach
 from ..signature import importable_name
 from .text_call import NUMBERS, UNKNOWN, Derivatives, KernelCall, Parameters, Rules
 
@@ -302,7 +302,7 @@ class TextKernel:
             [(classes[k], found[k].size, words[at.outputs[k]].kind == "reduced") for k in rows],
         )  # fmt: skip
         rules = UNKNOWN if changed else self._rules
-        made = attached(Derivatives(call, rules), nodes, [*own.values()])
+        made = attach(Derivatives(call, rules), nodes, [*own.values()])
         for k, v in zip(rows, made, strict=False):
             variables[k] = v
         for a, v in zip(changed, made[len(rows) :], strict=True):
@@ -338,7 +338,7 @@ def _namespace(arrays: Sequence[Any]) -> str:
         raise mismatch(devices)
     spaces = sorted({a._namespace for a in arrays})
     return next((s for s in spaces if s.endswith(".ad")), spaces[0] if spaces else "") or (
-        f"{table.chosen()}.ad"
+        f"{table.auto_namespace()}.ad"
     )
 
 

@@ -11,7 +11,16 @@ from typing import Any
 
 from ...jit.device import Device
 from ...jit.lazy import np
-from .bridge import CompletedCall, Data, Evaluation, Framework, Join, check_results, placed, split
+from .bridge import (
+    CompletedCall,
+    Data,
+    Evaluation,
+    Framework,
+    Join,
+    check_results,
+    interleave,
+    split,
+)
 
 _CUDA = 2  # according to DLPack
 
@@ -117,14 +126,16 @@ class _DrJitCall:
         known = [None if g is None else self.torch.data(g) for g in gradients]
         found = self.evaluation.backward(known)
         # A gradient has its own memory: PyTorch code changes gradients in place.
-        return placed(self.tracked, [self.torch.array(g, True) for g in found])
+        return interleave(self.tracked, [self.torch.array(g, True) for g in found])
 
     def forward(self, tangents: Any) -> tuple[Any, ...]:
         """Returns tangents of all results, None where there can be none."""
         given = compress(tangents, self.tracked)
         found = self.evaluation.forward([None if t is None else self.torch.data(t) for t in given])
         floats = self.evaluation.differentiable()
-        return tuple(placed(floats, [self.torch.array(t, True) for t in compress(found, floats)]))
+        return tuple(
+            interleave(floats, [self.torch.array(t, True) for t in compress(found, floats)])
+        )
 
 
 def _autograd_function(framework: Torch) -> Any:
@@ -238,7 +249,9 @@ class _TorchCall(CompletedCall):
                     allow_unused=True,
                 )
         flags = [t.requires_grad for t in self.results]
-        return [self._data(t, v) for t, v in zip(placed(flags, found), self.results, strict=True)]
+        return [
+            self._data(t, v) for t, v in zip(interleave(flags, found), self.results, strict=True)
+        ]
 
     def _data(self, gradient: Any, value: Any) -> Data:
         if gradient is None:

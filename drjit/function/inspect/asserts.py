@@ -67,7 +67,7 @@ def allclose(
     elif _is_sequence(a) or _is_sequence(b) or pytree.is_container(a) or pytree.is_container(b):
         sequences = _is_sequence(a) or _is_sequence(b)
         try:
-            rows = _rows(a, b) if sequences else pytree.alike("dr.allclose", a, b)
+            rows = _rows(a, b) if sequences else pytree.aligned_leaves("dr.allclose", a, b)
             return all(bool(allclose(x, y, rtol, atol, equal_nan)) for *_, x, y in list(rows))
         except RecursionError:
             raise pytree.too_deep() from None
@@ -164,7 +164,7 @@ def _all(mask: Any) -> Any:
     """Returns whether all entries of a mask are true."""
     if mask._kind == "tensor":
         return all_entries(mask)
-    parts = list(show.inner(mask))
+    parts = list(show.innermost(mask))
     if not mask.__meta__.is_jit:
         return all(parts)
     held = leaf.literal(mask._leaf, True)
@@ -306,7 +306,7 @@ def assert_equal(
     if not flags.current & flags.JitFlag.Debug:
         return
     report = Report("dr.assert_equal", fmt, args, kwargs, tb_depth, tb_skip)
-    for path, a, b in pytree.alike(report.what, arg0, arg1):
+    for path, a, b in pytree.aligned_leaves(report.what, arg0, arg1):
         if _is_recorded(a) or _is_recorded(b):
             report.check_later(a != b)
             continue

@@ -25,11 +25,12 @@ _OF_THE_PACKAGE = ("render", "pipe", "unflatten", "format", "engine", "encoding"
 
 
 class Drawing:
-    """A graph: its text in the DOT language is `source`, also what `str` returns. Notebooks display
-    it as a picture, which needs no other package; `view` opens that, `save` writes either.
+    """A graph. Its text in the DOT language is `source`, which `str` also returns. Notebooks
+    display it as a picture, which needs no other package; `view` opens the picture, and `save`
+    writes either.
 
-    What else the package `graphviz` does with a graph (`render`, `pipe`, `engine`..) is done by it,
-    if it is installed.
+    Other attributes, such as `render`, `pipe` and `engine`, are those of a graph of the package
+    `graphviz`, if it is installed.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ def printed(lines: list[str], as_string: bool) -> str | None:
     return None
 
 
-def picture(
+def draw_graph(
     nodes: Iterable[tuple[Any, str, Rows]], colors: Colors, forward: bool, as_string: bool
 ) -> Any:
     """Returns a graph as text in the DOT language, or as a `Drawing`.

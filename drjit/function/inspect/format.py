@@ -217,7 +217,10 @@ def select_lanes(tree: Any, mask: np.ndarray) -> Any:
     def select(value: Any) -> Any:
         if not is_array(value) or value._kind == "tensor":
             return value
-        if value.__meta__.is_jit and show.common_width(list(show.inner(value))) in (1, mask.size):
+        if value.__meta__.is_jit and show.common_width(list(show.innermost(value))) in (
+            1,
+            mask.size,
+        ):
             return map_leaves(value, taken)
         return value
 

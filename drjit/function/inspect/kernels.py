@@ -90,11 +90,10 @@ def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
     `types` restricts the list. Entries are dictionaries: `source` is the kernel's text (`ir` the
     same as a file), `tier` is `python`, `numpy` or `compiled`, and `size` the number of lanes.
     `cache_hit` says that nothing had to be compiled, `cache_disk` that the code came from the disk
-    cache.
-    `codegen_time`, `backend_time` and `execution_time` are the times for generating the text,
-    compiling or loading, and running. `recording_mode` says whether a frozen function recorded or
-    replayed the launch. `input_count` and `output_count` are numbers of arrays. A block reduction,
-    compression or similar operation is a single entry, whose size is that of its input.
+    cache. `codegen_time`, `backend_time` and `execution_time` are the times for generating the
+    text, compiling or loading, and running. `recording_mode` says whether a frozen function
+    recorded or replayed the launch. `input_count` and `output_count` are numbers of arrays. A block
+    reduction, compression or similar operation is a single entry, whose size is that of its input.
 
     >>> with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
     ...     dr.eval(dr.arange(Float, 1000) + 1)

@@ -449,4 +449,4 @@ def set_backend(arg: str | JitBackend, /) -> None:
     name = "scalar" if name == "invalid" else name
     if name not in ("llvm", "cuda", "scalar"):
         raise RuntimeError(f"dr.set_backend({arg!r}): expected 'llvm', 'cuda' or 'scalar'")
-    table.choose(name)
+    table.set_auto_namespace(name)

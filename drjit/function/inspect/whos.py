@@ -184,7 +184,7 @@ def graphviz(as_string: bool = False) -> drawing.Drawing | str:
         kinds = [f"Type: {backends[n]} {n.dtype.code}", f"Size: {n.size}"]
         rows += [[title], kinds, [f"r{n.serial}"]]
         nodes.append((n, kind if name is None else "labeled", rows))
-    return drawing.picture(nodes, _COLORS, True, as_string)
+    return drawing.draw_graph(nodes, _COLORS, True, as_string)
 
 
 # ---- The derivative graph
@@ -209,11 +209,11 @@ def whos_ad(as_string: bool = False) -> str | None:
     rule = "  " + "=" * 57
     lines = ["", "  ID        Type        Size     Refs    Label", rule]
     taped = {id(v) for tape in graph.tapes() for v in tape}
-    variables = graph.living()
+    variables = graph.live_variables()
     counts = [*map(sys.getrefcount, variables)]
     for v, count in zip(variables, counts, strict=True):
         refs = count - 2 - (id(v) in taped)  # the lists, and the argument of the call
-        name = (graph.labels.get(v) or _title(v)) + graph.where(v)
+        name = (graph.labels.get(v) or _title(v)) + graph.location_note(v)
         lines.append(f"  {v.serial:<9} {v.dtype.code:<8}{v.size:8}{refs:9}    {name}".rstrip())
     return drawing.printed([*lines, rule, ""], as_string)
 
@@ -240,7 +240,7 @@ def graphviz_ad(as_string: bool = False) -> drawing.Drawing | str:
     digraph {
     ...
     """
-    found = graph.living()
+    found = graph.live_variables()
     used = {d for v in found for d in v.deps if d is not None}
     nodes = []
     for v in found:
@@ -249,4 +249,4 @@ def graphviz_ad(as_string: bool = False) -> drawing.Drawing | str:
         )
         rows = [title, [f"Type: {v.dtype.code}", f"Size: {v.size}"], [f"a{v.serial}"]]
         nodes.append((v, _kind(v, used), rows))
-    return drawing.picture(nodes, _COLORS, False, as_string)
+    return drawing.draw_graph(nodes, _COLORS, False, as_string)

@@ -14,7 +14,7 @@ from ...array import signatures, special
 from ...array.base import ArrayBase, type_label
 from ...array.elementwise import elementwise
 from ...array.promote import promote
-from ...array.special import dot, from_rows, kind_of, of_components, repeated, rows_of
+from ...array.special import dot, from_rows, kind_of, of_components, rows_of, traced_once
 from ...jit.ir import dtype as dt
 from ...jit.ir import op
 from ..conversion import T, integer, is_array_class, related, unexpected
@@ -48,7 +48,7 @@ def det(arg: Any, /) -> Any:
     """
     check_matrix(arg, "dr.det")
     rows = rows_of(arg)
-    return repeated(_determinant, [c for row in rows for c in row], len(rows))[0]
+    return traced_once(_determinant, [c for row in rows for c in row], len(rows))[0]
 
 
 def _determinant(components: list, n: int) -> list:
@@ -163,7 +163,7 @@ def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
     n = len(arg._components)
     components = [c for row in rows_of(arg) for c in row]
     q = _orthogonal(components, n, steps)
-    p = repeated(_transposed_product, [*q, *components], n)
+    p = traced_once(_transposed_product, [*q, *components], n)
     return special.of_rows(cls, q, n), special.of_rows(cls, p, n)
 
 
@@ -184,7 +184,7 @@ def _orthogonal(q: list, n: int, steps: int) -> list:
         return q
 
     def body(k: Any, *x: Any) -> list:
-        return [k + 1, *repeated(_newton_step, x, n)]
+        return [k + 1, *traced_once(_newton_step, x, n)]
 
     return kernel_loop([related(leaf, dtype=dt.u32)(0), *q], lambda k, *_: k < steps, body)[1:]
 

@@ -18,7 +18,7 @@ from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from ...jit.run import freeze
 from ...jit.trace.access import Access
-from ..conversion import T, flat_class, is_array, is_flat, pick, unexpected, yes
+from ..conversion import T, always_true, flat_class, is_array, is_flat, pick, unexpected
 from ..data.scan import block_sum
 from ..evaluation import eval as evaluate
 from ..kernel_loop import kernel_loop
@@ -423,7 +423,7 @@ class Taps:
         if inner is not None:
             base = self.signed(inner) if base is None else base + self.signed(inner)
         self.base = base
-        self.yes = yes(work)
+        self.yes = always_true(work)
         self.scale = None
         self.table = None
         if r._kernel is None:

@@ -1,5 +1,5 @@
-"""Names of NumPy and PyTorch that Dr.Jit does not have, and what to write instead: part of the
-message where a program uses one.
+"""Names of NumPy and PyTorch that Dr.Jit does not have, and what to write instead. Error messages
+say so where a program uses one.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Any)
 
 _TAKES_KEYWORDS = 8  # in the flags of code
 
-# Names that differ, by what is to be written.
+# What to write, and the names for it elsewhere.
 _FUNCTIONS = {
     "dr.select(mask, a, b)": "where",
     "dr.concat(arrays)": "cat concatenate hconcat append",
@@ -93,8 +93,8 @@ _ARGUMENTS = {
     "shape": "size", "index": "indices idx", "mode": "reduction", "dtype": "type",
 }  # fmt: skip
 
-# Functions of which others have a method.
-_SAME = (
+# Functions that are methods of arrays elsewhere.
+_FUNCTIONS_ONLY = (
     "abs all any argmax argmin argsort backward ceil clamp clip conj copy cos cosh count cross "
     "cumsum det detach diag dot eval exp expand_dims floor gather isfinite isinf isnan log log1p "
     "log2 max mean median min moveaxis norm prod ravel repeat reshape rsqrt round scatter "
@@ -108,10 +108,10 @@ def _inverted(table: dict[str, str]) -> dict[str, str]:
 
 
 FUNCTIONS, METHODS, ARGUMENTS = map(_inverted, (_FUNCTIONS, _METHODS, _ARGUMENTS))
-METHODS |= {name: FUNCTIONS.get(name, f"dr.{name}(x)") for name in _SAME.split()}
+METHODS |= {name: FUNCTIONS.get(name, f"dr.{name}(x)") for name in _FUNCTIONS_ONLY.split()}
 
 
-def of_module(name: str) -> str:
+def module_hint(name: str) -> str:
     """Returns what to add to the message about a missing name of `drjit`.
 
     >>> of_module("where")
@@ -121,7 +121,7 @@ def of_module(name: str) -> str:
     return f". Use {instead}" if instead else ""
 
 
-def of_array(name: str) -> str:
+def array_hint(name: str) -> str:
     """Returns what to add to the message about a missing attribute of an array `x`.
 
     >>> of_array("mean"), of_array("astype"), of_array("spam")
@@ -131,8 +131,8 @@ def of_array(name: str) -> str:
     return f". Use {instead}" if instead else ""
 
 
-def of_argument(name: str) -> str:
-    """Returns what to add to the message about an argument of that name, which there is not.
+def argument_hint(name: str) -> str:
+    """Returns what to add to the message about an argument that does not exist.
 
     >>> of_argument("dim"), of_argument("spam")
     ('. Use axis', '')
@@ -145,18 +145,18 @@ def incompatible(function: str, problem: str) -> TypeError:
     """Returns the error to raise for arguments that a function does not take, from Python's words
     for the problem."""
     if "unexpected keyword argument" in problem:
-        problem += of_argument(problem.split("'")[1])
+        problem += argument_hint(problem.split("'")[1])
     return TypeError(f"{function}(): incompatible function arguments ({problem})")
 
 
-def unexpected(function: str, names: Iterable[str]) -> TypeError:
+def unexpected_argument(function: str, names: Iterable[str]) -> TypeError:
     """Returns the error to raise for keyword arguments that a function does not have."""
     return incompatible(function, f"got an unexpected keyword argument '{next(iter(names))}'")
 
 
 def hinted(function: F) -> F:
-    """Leaves `**unknown`, which is there for `unexpected` alone, out of the signature that `help`
-    and `inspect` show: they follow `__wrapped__`."""
+    """Leaves `**unknown`, which is there for `unexpected_argument` alone, out of the signature that
+    `help` and `inspect` show: they follow `__wrapped__`."""
     code = function.__code__
     code = code.replace(co_flags=code.co_flags & ~_TAKES_KEYWORDS)
     shown = FunctionType(code, function.__globals__, function.__name__, function.__defaults__)
@@ -168,15 +168,15 @@ def hinted(function: F) -> F:
 
 @frames.guard_members
 class _Absent:
-    """An attribute that arrays do not have, so that the message can say more; classes that a
-    program derives may have it."""
+    """An attribute that arrays do not have, for a message that says more. A program's subclasses
+    may define it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __get__(self, array: Any, owner: type) -> NoReturn:
         of = f"type object {owner.__name__!r}" if array is None else f"{owner.__name__!r} object"
-        raise AttributeError(f"{of} has no attribute {self._name!r}{of_array(self._name)}")
+        raise AttributeError(f"{of} has no attribute {self._name!r}{array_hint(self._name)}")
 
 
 def _is_shown(array: Any, name: str) -> bool:

@@ -1,7 +1,7 @@
 """Derivatives within the body of a branch, call or loop that is being recorded.
 
 The body is traced on inputs of its own, and traversals stay within it. Where it gathers from outer
-variables, or itself propagates gradients to them, their gradients are accumulated with atomic
+variables, or propagates gradients to them itself, their gradients are accumulated with atomic
 additions.
 """
 
@@ -40,10 +40,10 @@ class OuterGradients:
         self.aliases: dict[Var, Var] = {}
         self.reached: set[Var] = set()  # inputs reached by traversals
         self.seeds: dict[Var, Any] = {}  # outer variables at which traversals in the body begin
-        self._shared: dict[Var, Node | None] = {}  # of the gradient of an input, what is shared
+        self._shared: dict[Var, Node | None] = {}  # the part of an input's gradient that is shared
         self._region, self._lanes = region(), active().size
-        self._found: dict[Var, Var] = {}
-        self._so_far: dict[Var, Node | None] = {}  # None once bodies add to it
+        self._slots: dict[Var, Var] = {}
+        self._resumed: dict[Var, Node | None] = {}  # None once bodies add to it
 
     def alias(self, pairs: dict[Var, Var]) -> None:
         """Makes inputs of the body stand for outer variables, whose gradients they share;
@@ -61,6 +61,7 @@ class OuterGradients:
             self._shared[v] = v.grad = g
 
     def __getitem__(self, v: Var) -> Var:
+        """Returns the variable to whose gradient bodies add for an outer variable."""
         v = self.aliases.get(v, v)
         if v.serial >= self.first:
             raise RuntimeError(
@@ -76,31 +77,31 @@ class OuterGradients:
                 "was to be propagated from within another one inside of it. Propagate it in the "
                 "body that computes the value, or use mode='evaluated'."
             )
-        slot = self._found.get(v)
+        slot = self._slots.get(v)
         if slot is None:
-            slot = self._found[v] = graph.new_slot(v)
+            slot = self._slots[v] = graph.new_slot(v)
             if v.size == 1 and self._region is not None and v.serial >= self._region.outermost:
                 slot.size = self._lanes  # of which each has a gradient
-            slot.grad = self._so_far.get(v)
+            slot.grad = self._resumed.get(v)
             if slot.grad is None:
                 slot.grad = schedule.materialize(node.literal(v.dtype, 0, slot.size))
             else:
-                self._so_far[v] = None  # nothing else may hold what is written to
+                self._resumed[v] = None  # nothing else may hold what is written to
         return slot
 
     def resume(self, variables: Iterable[Var]) -> None:
-        """Takes the gradients of some variables that are in memory out of them, for the bodies to
-        add to these; `pop` returns them."""
+        """Detaches gradients that are in memory from some variables, for the bodies to add to them;
+        `pop` returns them."""
         if self.outer is not None or recording():
             return
         for v in variables:
             in_memory = v.grad is not None and v.grad.op is BUFFER and v.grad.size == v.size > 1
             if in_memory and v.grad_var is None and graph.visible(v):
-                self._so_far[v], v.grad = v.grad, None
+                self._resumed[v], v.grad = v.grad, None
 
     def abandon(self) -> None:
-        """Puts back what `resume` has taken, once side effects have been undone."""
-        for v in list(self._so_far):
+        """Puts back what `resume` has detached, once side effects have been undone."""
+        for v in list(self._resumed):
             v.grad = self.pop(v)
 
     def takes(self, v: Var) -> bool:
@@ -120,17 +121,17 @@ class OuterGradients:
 
     def pop(self, v: Var) -> Node | None:
         """Returns the accumulated gradient of a variable, once the bodies have been recorded."""
-        slot, before = self._found.pop(v, None), self._so_far.pop(v, None)
+        slot, before = self._slots.pop(v, None), self._resumed.pop(v, None)
         return before if slot is None else slot.grad
 
     def finish(self) -> None:
         """Continues the traversals of recorded bodies outside them."""
-        waiting = [v for v in self.seeds if v not in self._found]
-        for v in list(self._found):
+        waiting = [v for v in self.seeds if v not in self._slots]
+        for v in list(self._slots):
             g = self.pop(v)
             if g is not None:
                 if v.size == 1 != g.size:
-                    g = sink.arriving(v, Value(g)).node
+                    g = sink.summed_contribution(v, Value(g)).node
                 v.grad = g if v.grad is None else node.apply(op.add, v.grad, g)
                 waiting.append(v)
         inner = graph.scope() or GradScope()
@@ -142,24 +143,24 @@ class OuterGradients:
 
 
 @contextmanager
-def body(
+def body_scope(
     outer_gradients: OuterGradients, first: int | None = None, copies: Any = None
 ) -> Iterator[GradScope]:
     """Opens a scope for tracing a body, or one body after the other. Traversals do not leave it:
     they store the gradients of outer variables in `outer_gradients`.
 
-    With `first`, the serial number at which it begins, it is the scope for visiting the variables
-    of a body that has been recorded; `copies` has primal values (see `OuterGradients`)."""
+    To visit the variables of a body that has been recorded, pass the serial number `first` at which
+    it begins; `copies` has primal values (see `OuterGradients`)."""
     outer_gradients.first = next_serial() if first is None else first
     outer_gradients.copies = copies
     around = graph.scope() or graph.OUTSIDE
     inner = GradScope(around.all, around.variables, outer_gradients.first, None, outer_gradients)
     inner.tape = tape = []
-    graph.push(inner)
+    graph.enter_scope(inner)
     try:
         yield inner
     finally:
-        left = graph.pop()
+        left = graph.leave_scope()
         if first is None:
             outer_gradients.seeds.update(left.postponed)
         tape.clear()  # there may be references to the scope

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.array import habits
+from drjit.array import foreign_names
 from drjit.llvm import Array3f, Float, TensorXf
 
 
-@pytest.mark.parametrize("name", habits.FUNCTIONS)
+@pytest.mark.parametrize("name", foreign_names.FUNCTIONS)
 def test_functions(name):
     assert not hasattr(dr, name)
     with pytest.raises(AttributeError) as error:
@@ -21,7 +21,7 @@ def test_functions(name):
 
 
 @pytest.mark.parametrize("x", [Float(1, 2), Array3f(1), TensorXf([1, 2])])
-@pytest.mark.parametrize("name", habits.METHODS)
+@pytest.mark.parametrize("name", foreign_names.METHODS)
 def test_methods(name, x):
     assert not hasattr(x, name)
     with pytest.raises(AttributeError, match=f"no attribute '{name}'. Use "):
@@ -29,10 +29,10 @@ def test_methods(name, x):
 
 
 def test_what_to_write_instead_is_there():
-    for text in (*habits.FUNCTIONS.values(), *habits.METHODS.values()):
+    for text in (*foreign_names.FUNCTIONS.values(), *foreign_names.METHODS.values()):
         for name in re.findall(r"dr\.(\w+)", text):
             assert hasattr(dr, name), text
-    assert habits.of_array("cumsum") == ". Use dr.cumsum(x)"
+    assert foreign_names.array_hint("cumsum") == ". Use dr.cumsum(x)"
 
 
 def test_other_names():

@@ -1,7 +1,6 @@
-"""Data that an object computes once, from arrays that it is given, and uses any number of times:
-the levels of a texture, the entries of packed matrices. Users do not know the operations in
-between, so that nothing they do frees these: to them, uses of the object depend on the given arrays
-directly.
+"""Data that an object computes once from its arrays, and uses any number of times: the levels of a
+texture, the entries of packed matrices. Users do not see the operations in between, and no
+traversal frees these: to users, the results depend on the arrays directly.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,14 +9,24 @@ from typing import Any
 
 from ..jit.ir.scope import recording
 from .algebra import keep_graph
-from .graph import ADMode, GradScope, Value, Var, as_value, gradients_kept, new_input, seen, within
+from .graph import (
+    ADMode,
+    GradScope,
+    Value,
+    Var,
+    as_value,
+    new_input,
+    restored_gradients,
+    within,
+    without_suspended,
+)
 from .memory_rules import LaneRule
 from .traverse import visit
 
 
 class Computation:
-    """The graph of a linear function of some arrays, apart from that of the program: it begins at
-    variables of its own, in place of those of the arrays."""
+    """The graph of a linear function of some arrays, separate from that of the program: it begins
+    at variables of its own, in place of those of the arrays."""
 
     __slots__ = ("inputs", "order")
 
@@ -35,8 +44,8 @@ class Computation:
         self, mode: ADMode, given: Sequence[tuple[Var | None, Value | None]], wanted: Sequence[Any]
     ) -> list[Value | None]:
         """Returns the gradients or tangents of the `wanted` variables for those `given`. The
-        traversal around it keeps other threads out; a finalizer may be in here a second time."""
-        with gradients_kept(self.order):
+        enclosing traversal keeps other threads out, but a finalizer may enter a second time."""
+        with restored_gradients(self.order):
             for v in self.order:
                 v.grad = v.grad_var = None
             for v, g in given:
@@ -49,11 +58,11 @@ class Computation:
             ]
 
 
-class _Derived(LaneRule):
-    """The variable of a result; its data are the computation and its own variable there. Its edges
-    last, what it has passed on does not, and scopes suspend it with what it depends on."""
+class _Precomputed(LaneRule):
+    """The rule of a result; its data are the computation, and the result's variable there. Its
+    edges last, the gradients that it passes on do not, and scopes suspend it with its operands."""
 
-    name = "derived data"
+    name = "precomputed data"
     keeps_inputs = masks = False
     lasts = True
 
@@ -70,13 +79,14 @@ class _Derived(LaneRule):
                 sink.add(k, found)
 
 
-DERIVED = _Derived()
+PRECOMPUTED = _Precomputed()
 
 
-def derive(function: Callable[[list[Value]], list[Value]], values: list[Value]) -> list[Value]:
-    """Returns the results of a linear function of values, with derivatives that pass any number of
-    times. Within a body that is being recorded, what it computes is part of that."""
-    values = seen(values)
+def precompute(function: Callable[[list[Value]], list[Value]], values: list[Value]) -> list[Value]:
+    """Returns the results of a linear function of values, through which derivatives can be
+    propagated any number of times. Within a body that is being recorded, the operations become
+    part of the body."""
+    values = without_suspended(values)
     if recording() or not any(v.var for v in values):
         return function(values)
     with within(GradScope()):
@@ -90,6 +100,6 @@ def derive(function: Callable[[list[Value]], list[Value]], values: list[Value]) 
             if v in known:  # one of the values
                 v = known[v]
             elif v is not None:
-                v = DERIVED.record(n, (), deps, (of, v))
+                v = PRECOMPUTED.record(n, (), deps, (of, v))
             made.append(as_value((n, v)))
         return made

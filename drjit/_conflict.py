@@ -1,7 +1,7 @@
-"""The other distribution with a package `drjit`: Dr.Jit itself, which Mitsuba needs. Installed in
-the same environment, the files of both end up in one folder, and the one that came last, or is left
-when the other is uninstalled, works by halves. This module notices that, whichever of the two
-`import drjit` gives.
+"""A conflict with the other distribution that has a package `drjit`: Dr.Jit itself, which Mitsuba
+needs. If both are installed in one environment, their files end up in the same folder, and neither
+the last one installed nor the one that remains after the other is uninstalled works fully. This
+module detects that, whichever of the two `import drjit` gives.
 """
 
 import os
@@ -16,8 +16,8 @@ _REMEDY = (
 )
 
 
-def is_there() -> bool:
-    """Returns whether the folder of the package has the compiled part of the other."""
+def is_mixed() -> bool:
+    """Returns whether the folder of the package contains the compiled part of the other one."""
     return any(os.path.exists(os.path.join(FOLDER, _EXTENSION + s)) for s in EXTENSION_SUFFIXES)
 
 
@@ -27,7 +27,7 @@ def warn() -> None:
     Warns:
         RuntimeWarning: they are.
     """
-    if is_there():
+    if is_mixed():
         import warnings
 
         warnings.warn(
@@ -45,8 +45,8 @@ def is_intact(package: Any) -> bool:
 
 
 def problem(package: Any) -> str:
-    """Returns what is wrong with the package that `import drjit` gives; nothing if that is this
-    one, alone."""
+    """Returns what is wrong with the package that `import drjit` gives, or an empty text if it is
+    this one, alone."""
     if getattr(package, "__file__", None) is None:
         return (
             f"{FOLDER} has no __init__.py: uninstalling the distribution 'drjit' (Dr.Jit itself), "
@@ -59,6 +59,6 @@ def problem(package: Any) -> str:
             f"{getattr(package, '__version__', 'unknown')}, whose files have replaced those of "
             f"'drjit-numba' in {FOLDER}. {_REMEDY}"
         )
-    if is_there():
+    if is_mixed():
         return f"files of the distribution 'drjit' (Dr.Jit itself) are mixed in. {_REMEDY}"
     return ""

@@ -14,7 +14,7 @@ import pytest
 import drjit as dr
 import drjit.nn as nn
 from drjit import ADFlag
-from drjit.ad import derived
+from drjit.ad import precomputed
 from drjit.jit import locks
 from drjit.llvm import ad
 from drjit.llvm.ad import Array2f, Array2f64, Float, Float16, Float64, TensorXf, TensorXf64, UInt
@@ -477,14 +477,14 @@ def test_threads_differentiate_uses_of_one_object_at_once(kind, switching):
 @some
 def test_a_finalizer_differentiates_a_use_in_the_middle_of_a_derivative(kind, monkeypatch):
     inputs, made, expected = of(kind)
-    visit, finalizers = derived.visit, [lambda: dr.backward(kind.use(made) * 2)]
+    visit, finalizers = precomputed.visit, [lambda: dr.backward(kind.use(made) * 2)]
 
     def interrupted(*arguments: Any) -> None:
         while finalizers:
             finalizers.pop()()
         visit(*arguments)
 
-    monkeypatch.setattr(derived, "visit", interrupted)
+    monkeypatch.setattr(precomputed, "visit", interrupted)
     dr.backward(kind.use(made))
     agrees(gradients(inputs), expected, 3)
 

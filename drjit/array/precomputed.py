@@ -1,19 +1,18 @@
 """Arrays that an object computes once from others and uses any number of times; see
-`drjit.ad.derived`.
-"""
+`drjit.ad.precomputed`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..ad.derived import derive
 from ..ad.graph import Value
+from ..ad.precomputed import precompute
 from . import leaf
 from .base import ArrayBase
 
 
-def derived(function: Callable[..., Sequence[Any]], *arrays: Any) -> list[Any]:
+def precomputed(function: Callable[..., Sequence[Any]], *arrays: Any) -> list[Any]:
     """Returns the results of a linear function of one-dimensional traced arrays, which are such
-    arrays as well. Derivatives of what is computed from them pass any number of times."""
+    arrays as well. Derivatives propagate through the function any number of times."""
     classes: list[type] = []
 
     def on_values(values: list[Value]) -> list[Value]:
@@ -21,7 +20,7 @@ def derived(function: Callable[..., Sequence[Any]], *arrays: Any) -> list[Any]:
         classes[:] = map(type, found)
         return leaf.values(found)
 
-    made = derive(on_values, leaf.values(arrays))
+    made = precompute(on_values, leaf.values(arrays))
     return [leaf.from_value(cls, v) for cls, v in zip(classes, made, strict=True)]
 
 
@@ -31,8 +30,8 @@ def converted(cls: Any, value: Any) -> Any:
         return value
     if isinstance(value, ArrayBase) and value._kind == cls._kind:
         if cls._kind == "tensor" and getattr(value._array, "_var", None) is not None:
-            (array,) = derived(lambda a: [cls.Array(a)], value._array)
+            (array,) = precomputed(lambda a: [cls.Array(a)], value._array)
             return cls(array, shape=value._shape)
         if cls._kind == "leaf" and getattr(value, "_var", None) is not None:
-            return derived(lambda a: [cls(a)], value)[0]
+            return precomputed(lambda a: [cls(a)], value)[0]
     return cls(value)
