@@ -448,7 +448,7 @@ class Note(Structure):
 
 
 INPUTS, LITERALS, NOTED, CHECKS, REGIONS, ROWS = range(1, 7)
-"""The lists among the arguments of `ProgramGraph._visit`."""
+"""The lists among the arguments of `structure.collect_nodes`."""
 
 
 class Room(Structure):

@@ -228,8 +228,8 @@ def walk(s: objects.Scan, k: Word, most: Word) -> Word:
 
 
 def collect_nodes(self: Word, arguments: Word, count: Word) -> Word:
-    """A function of Python, in which no code of Python's runs: what `ProgramGraph._visit` is, or
-    None where Python has to do this."""
+    """A function of Python, in which no code of Python's runs: what `structure.collect_nodes` is,
+    or None where Python has to do this."""
     s: objects.Scan = word(self + objects.CONTENTS)
     order = word(arguments)
     mark = word(arguments + 56)
@@ -248,6 +248,7 @@ def collect_nodes(self: Word, arguments: Word, count: Word) -> Word:
     push(s, last - first)
     k = s.notes
     if walk(s, first, objects.KEY_WORDS) == 0:
+        s.owner = 0  # Python goes on with this graph
         return hold(s, s.none)
     for n in range(last, s.visited):
         append(s, order, word(s.order[n]))
