@@ -14,6 +14,7 @@ from ...flags import JitFlag
 from ...tuples import NamedTuple
 from .. import image
 from ..packet_width import default_lanes, packet_lanes
+from . import linker
 from .ir import KernelError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def compile(
 
     collector.defer()
     module = _module_text(text, name, lanes, contract, by_numba)
-    code = image.linked(
+    code = linker.linked(
         llvm.object_code(module.ir, *module.how, level), image.exports(name, module.has_finish)
     )
     return Object(code, module.has_finish, module.ir)
