@@ -25,8 +25,8 @@ from . import memory, runtime, variants
 
 MOST = 2048  # programs known, and programs met once
 
-Scan, KnownPlan, Finalizer = map(
-    objects.layout, (objects.Scan, objects.KnownPlan, objects.Finalizer)
+Found, KnownPlan, Finalizer = map(
+    objects.layout, (objects.Found, objects.KnownPlan, objects.Finalizer)
 )
 _finalizer: Any = Finalizer()
 foreign.symbols["drjit_finalizer"] = ctypes.addressof(_finalizer)
@@ -73,8 +73,9 @@ class KnownPrograms:
 
     def __init__(self, places: dict[str, int]) -> None:
         self._places = places
-        own, address = memory.from_system(ctypes.sizeof(Scan))  # of which few programs touch all
-        self.scan: Any = Scan.from_address(address)
+        # Few programs touch all of it.
+        own, address = memory.from_system(objects.size_of(objects.Scan))
+        self.scan: Any = Found.from_address(address)
         objects.fill(self.scan, buffer_type=memory.Buffer)
         self.scan.usage = ctypes.addressof(memory.usage)
         positions = [*range(objects.POSITIONS)]

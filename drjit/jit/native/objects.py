@@ -328,7 +328,7 @@ def _api() -> Any:
 
 def address_of(function: Any) -> int:
     """Returns the address of a C function."""
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
+    return _word.from_buffer(function).value
 
 
 # ---- The launcher
@@ -475,8 +475,9 @@ class Result(Structure):
     lanes: Word
 
 
-class Scan(Api):
-    """The scratch memory of the code that goes through nodes, and finds and performs plans."""
+class Found(Api):
+    """What the code that goes through nodes, and finds and performs plans, has in common with
+    Python."""
 
     buffer_type: Word
     usage: Word
@@ -494,13 +495,18 @@ class Scan(Api):
     failed: Word
     queued: Word
     spares_left: Word
-    spares: Array[Word] = words(2 * OUTPUTS)
     plans: Array[Word] = words(1024)
+    order: Array[Word] = words(VISITS)
+    key: Array[Word] = words(KEY_WORDS)
+
+
+class Scan(Found):
+    """The scratch memory of this code."""
+
+    spares: Array[Word] = words(2 * OUTPUTS)
     literals: Array[Literal] = array(Literal, 2 * MOST_LITERALS)
     cells: Array[NodeCell] = array(NodeCell, 2 * VISITS)
     noted: Array[Note] = array(Note, NOTES)
-    order: Array[Word] = words(VISITS)
-    key: Array[Word] = words(KEY_WORDS)
 
 
 class Operand(Structure):
