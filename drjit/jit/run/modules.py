@@ -25,22 +25,6 @@ _START = struct.Struct("<8sQQ")
 _HEAD = _START.size + _CHECKSUM
 # A compiled file of Python's starts with a magic word, flags, the time and the size of the source.
 _CHECKED_BY_TIME, _SKIPPED = bytes(4), 16
-_CALLED = {
-    *[
-        "dda",
-        "detail",
-        "distributed",
-        "flow",
-        "function",
-        "hashgrid",
-        "interop",
-        "nn",
-        "opt",
-        "random",
-        "texture",
-    ]
-}
-"""Modules and packages with functions that programs call."""
 _FEW = 8  # modules may be missing before the file is written anew
 
 # Modules and packages with functions that programs call.
