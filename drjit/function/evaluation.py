@@ -11,7 +11,6 @@ from ..array.pytree import ROLES, leaf_arrays, map_tree
 from ..jit.cpu import runtime
 from ..jit.device import Device, devices
 from ..jit.ir.node import BUFFER, LITERAL, Node
-from ..jit.run import pending
 from ..jit.run import schedule as scheduler
 
 T = TypeVar("T", bound=Any)
@@ -91,19 +90,7 @@ def eval(*args: object) -> bool:
     (True, False)
     """
     nodes, device = _nodes(args)
-    if _scheduled:
-        return evaluate(nodes, device)
-    return False if _is_complete(nodes) else scheduler.evaluate(nodes, device)
-
-
-def _is_complete(nodes: list[Node]) -> bool:
-    """Returns whether nodes are evaluated or constants, and no side effects are pending."""
-    if pending.effects:
-        return False
-    for n in nodes:  # noqa: SIM110 - without a generator, as this is the most frequent case
-        if n.op is not BUFFER and n.op is not LITERAL:
-            return False
-    return True
+    return (evaluate if _scheduled else scheduler.evaluate)(nodes, device)
 
 
 def evaluate(nodes: list[Node], device: Device | None = None) -> bool:
@@ -137,9 +124,7 @@ def make_opaque(*args: object) -> None:
     for a in arrays:
         if a._node.op is LITERAL:
             a._node = scheduler.as_data(a._node, a._device)
-    nodes = [a._node for a in arrays]
-    if not _is_complete(nodes):
-        scheduler.evaluate(nodes, arrays[-1]._device if arrays else None)
+    scheduler.evaluate([a._node for a in arrays], arrays[-1]._device if arrays else None)
 
 
 def copy(arg: T, /) -> T:

@@ -22,7 +22,7 @@ forget: Any = None
 plans: Any = None
 """The plans that both know (`cpu.programs.KnownPrograms`)."""
 collect_nodes: Any = None
-"""`structure.ProgramGraph._visit`; returns None where Python has to do it."""
+"""`structure.collect_nodes`; returns None where Python has to do it."""
 remake: Any = None
 """Adds the nodes of a template to its operands, see `template.Template.__call__`."""
 collect_variables: Any = None

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from drjit.jit.target import image
-from drjit.jit.target.simd import llvm
+from drjit.jit.target.simd import linker, llvm
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.uname().machine != "x86_64", reason="images are for ELF on AMD64"
@@ -85,7 +85,7 @@ def check(code: bytes):
 
 def test_an_image_does_what_the_object_file_does():
     code = llvm.object_code(MODULE, False)
-    made = image.build(code, ["first", "second"])
+    made = linker.build(code, ["first", "second"])
     assert image.is_image(made) and not image.is_image(code)
     check(made)
     check(code)
@@ -94,15 +94,15 @@ def test_an_image_does_what_the_object_file_does():
 @pytest.mark.parametrize("module", [ABSOLUTE, WRITTEN])
 def test_llvm_links_what_no_image_can_contain(module):
     code = llvm.object_code(module, False)
-    assert image.build(code, ["f"]) is code
+    assert linker.build(code, ["f"]) is code
     _, (address,) = image.load(code, ["f"])
     assert address
 
 
 def test_damaged_object_files_and_unknown_functions():
     code = llvm.object_code(MODULE, False)
-    assert image.build(code[:300], ["first"]) == code[:300]
-    made = image.build(llvm.object_code(MISSING, False), ["f"])
+    assert linker.build(code[:300], ["first"]) == code[:300]
+    made = linker.build(llvm.object_code(MISSING, False), ["f"])
     with pytest.raises(OSError, match="this process has no function 'no_such_function'"):
         image.load(made, ["f"])
 

@@ -268,7 +268,7 @@ def test_references_are_counted():
                 f()
         size += len(a)
 
-    rows = [*native_operators._installed._kept]
+    rows = [*native_operators._installed._referents]
     own = x, y, z, x._node, y._node, z._node, z._var, number
     others = [x._node.size, z._var.size, 7.25, 1.5, ADFloat, ADFloat.Mask, Int, ops.mul, ops.add,
               dt.f32, dt.mask, dt.i32, node.Node, graph.Var,

@@ -95,9 +95,9 @@ def new_control(workers: int, first: int, spin_ns: int) -> Any:
         kernel32.QueryPerformanceFrequency(ctypes.byref(frequency))
         control.tick = 1_000_000_000 // frequency.value
     else:
-        libc = ctypes.CDLL(None)
-        control.relax = address_of(libc.sched_yield)
-        control.clock = address_of(libc.clock_gettime)
+        # A library object of its own would have a class of its own.
+        control.relax = address_of(api.sched_yield)
+        control.clock = address_of(api.clock_gettime)
     control.spin = spin_ns
     control.workers = workers
     control.submitted = control.completed = first

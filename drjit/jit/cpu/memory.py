@@ -305,8 +305,10 @@ def allocate_all(capacities: list[int]) -> list[Buffer]:
             b.address = block.address
             b.source = None
             buffers.append(b)
-    finally:
-        _add_in_use(total)  # those that were made are freed if there is no memory for others
+    finally:  # those that were made are freed if there is no memory for others
+        _use[_IN_USE] = in_use = _use[_IN_USE] + total  # as _add_in_use does
+        if in_use > _use[_PEAK]:
+            _use[_PEAK] = in_use
     return buffers
 
 

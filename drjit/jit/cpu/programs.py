@@ -25,8 +25,8 @@ from . import memory, runtime, variants
 
 MOST = 2048  # plans that are known
 
-Scan, KnownPlan, Finalizer = map(
-    objects.layout, (objects.Scan, objects.KnownPlan, objects.Finalizer)
+ScanHead, KnownPlan, Finalizer = map(
+    objects.layout, (objects.ScanHead, objects.KnownPlan, objects.Finalizer)
 )
 _finalizer: Any = Finalizer()
 foreign.symbols["drjit_finalizer"] = ctypes.addressof(_finalizer)
@@ -73,8 +73,9 @@ class KnownPrograms:
 
     def __init__(self, places: dict[str, int]) -> None:
         self._places = places
-        own, address = memory.from_system(ctypes.sizeof(Scan))  # few programs touch all of it
-        self.scan: Any = Scan.from_address(address)
+        # Few programs touch all of it.
+        own, address = memory.from_system(objects.size_of(objects.Scan))
+        self.scan: Any = ScanHead.from_address(address)
         objects.fill(self.scan, buffer_type=memory.Buffer)
         self.scan.usage = ctypes.addressof(memory.usage)
         positions = [*range(objects.POSITIONS)]

@@ -77,12 +77,14 @@ class Op:
     - `whole`: it consumes whole vectors;
     - `waits`: it may have to wait for other operations, or they for it.
 
-    `code` is for native code: the position in the table, and what `structure` adds to it.
+    `code` is for native code: the position in the table, and what `structure` adds to it, in whose
+    keys an operation is a `word`.
     """
 
     __slots__ = ("__dict__", "__weakref__", "code")
 
     code: int
+    word: int
 
     def __init__(
         self, name: str, arity: str, result: str, domain: str, form: str, cost: str, *facts: str

@@ -45,8 +45,7 @@ def addresses(
 
 def _compiled(modules: str, names: Sequence[str], level: int, more: dict[str, str] | None) -> bytes:
     """Returns the machine code of some functions."""
-    from ..target import image
-    from ..target.simd import llvm
+    from ..target.simd import linker, llvm
     from . import language  # not needed if the code is in the cache
 
     found = {m: importlib.import_module(f".{m}", __package__) for m in modules.split()}
@@ -56,7 +55,7 @@ def _compiled(modules: str, names: Sequence[str], level: int, more: dict[str, st
     ]  # fmt: skip
     text = language.module_text(functions, [(t, found[m]) for m, t in (more or {}).items()])
     code = llvm.object_code(text, False, in_memory=True, level=level)
-    return image.build(code, sorted(names))
+    return linker.build(code, sorted(names))
 
 
 def bound(name: str, function: int, *owner: int) -> Callable[..., Any]:

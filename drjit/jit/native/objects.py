@@ -329,7 +329,7 @@ def _api() -> Any:
 
 def address_of(function: Any) -> int:
     """Returns the address of a C function."""
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
+    return _word.from_buffer(function).value
 
 
 # ---- The launcher
@@ -449,7 +449,7 @@ class Note(Structure):
 
 
 INPUTS, LITERALS, NOTED, CHECKS, REGIONS, ROWS = range(1, 7)
-"""The positions of these lists among the arguments of `ProgramGraph._visit`."""
+"""The lists among the arguments of `structure.collect_nodes`."""
 
 
 class Room(Structure):
@@ -476,8 +476,8 @@ class Result(Structure):
     lanes: Word
 
 
-class Scan(Api):
-    """The scratch memory of the code that traverses nodes, and finds and performs plans."""
+class ScanHead(Api):
+    """The part of the scratch memory `Scan` that Python reads and writes."""
 
     buffer_type: Word
     usage: Word
@@ -495,13 +495,18 @@ class Scan(Api):
     failed: Word
     queued: Word
     spares_left: Word
-    spares: Array[Word] = words(2 * OUTPUTS)
     plans: Array[Word] = words(1024)
+    order: Array[Word] = words(VISITS)
+    key: Array[Word] = words(KEY_WORDS)
+
+
+class Scan(ScanHead):
+    """The scratch memory of this code."""
+
+    spares: Array[Word] = words(2 * OUTPUTS)
     literals: Array[Literal] = array(Literal, 2 * MOST_LITERALS)
     cells: Array[NodeCell] = array(NodeCell, 2 * VISITS)
     noted: Array[Note] = array(Note, NOTES)
-    order: Array[Word] = words(VISITS)
-    key: Array[Word] = words(KEY_WORDS)
 
 
 class Operand(Structure):

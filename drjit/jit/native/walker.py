@@ -229,8 +229,8 @@ def walk(s: objects.Scan, k: Word, most: Word) -> Word:
 
 
 def collect_nodes(self: Word, arguments: Word, count: Word) -> Word:
-    """Called by Python in place of `ProgramGraph._visit`; returns None where Python has to do this.
-    No Python code runs inside."""
+    """Called by Python in place of `structure.collect_nodes`; returns None where Python has to do
+    this. No Python code runs inside."""
     s: objects.Scan = word(self + objects.CONTENTS)
     order = word(arguments)
     mark = word(arguments + 56)
@@ -249,6 +249,7 @@ def collect_nodes(self: Word, arguments: Word, count: Word) -> Word:
     push(s, last - first)
     k = s.notes
     if walk(s, first, objects.KEY_WORDS) == 0:
+        s.owner = 0  # Python goes on with this graph
         return hold(s, s.none)
     for n in range(last, s.visited):
         append(s, order, word(s.order[n]))

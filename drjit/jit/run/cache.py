@@ -82,7 +82,13 @@ _at_once = False  # whether this process may end without further notice
 def compiler() -> str:
     """Returns what object code depends on besides the text, as a hash: LLVM, the CPU, and the
     compiler's own files, except those that serve GPUs alone (`gpu_files`)."""
-    return digest("", *processor.identity(), files_in(COMPILER), machine=False)
+    return digest("", *processor.identity(), compiler_files(), machine=False)
+
+
+@functools.cache
+def compiler_files() -> str:
+    """Returns a hash of the compiler's own files."""
+    return digest(files_in(COMPILER), machine=False)
 
 
 def gpu_files() -> str:

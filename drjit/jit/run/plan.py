@@ -140,7 +140,7 @@ def name_of(key: tuple, device: Device) -> str:
 @functools.cache
 def _text_facts() -> str:
     """Returns what the text of a program depends on besides its structure, as a hash."""
-    return cache.digest(sys.version, cache.files_in(cache.COMPILER), machine=False)
+    return cache.digest(sys.version, cache.compiler_files(), machine=False)
 
 
 def load(name: str, device: Device) -> tuple[Kernel, structure.KernelArguments] | None:

@@ -61,10 +61,13 @@ def evaluate(roots: list[Node], device: Device | None = None) -> bool:
     `materialize` turns one into a buffer. What is computed from constants alone is computed on the
     `device`, or the current one.
     """
-    if not roots:
-        if not (pending.effects or observers):
+    for n in roots:
+        if n.op is not BUFFER and n.op is not LITERAL:
+            break
+    else:
+        if not pending.effects:
             return False
-    elif roots[-1].serial > native.milestone:
+    if roots and roots[-1].serial > native.milestone:
         native.look(roots[-1].serial)
     with lock:
         if pending.effects:
@@ -245,7 +248,7 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
         if n.op is _REDUCE or stages.waits(n):
             waits = n
             break
-    if waits is not None or not _have_one_size(roots):
+    if waits is not None or (len(roots) > 1 and not _have_one_size(roots)):
         _in_stages(roots, graph, waits, device)
     elif roots:
         _in_one(roots[0].size, roots, graph, device)
@@ -255,7 +258,8 @@ def _in_stages(
     roots: list[Node], graph: structure.ProgramGraph, waits: Node | None, device: Device | None
 ) -> None:
     """Launches kernels for nodes of several sizes, or of which one `waits` for others."""
-    key = None if _is_long(graph) else _key_of(graph, device)
+    is_long = len(graph.order) > stages.SHORT and stages.is_long(graph)
+    key = None if is_long else _key_of(graph, device)
     plan = None if key is None else plans.find(key, graph.order, False)
     if plan is not None:
         _perform(plan, roots, graph.order)
@@ -287,10 +291,6 @@ def _launched(size: int, roots: list[Node], device: Device | None) -> list[Launc
             nodes = [part(order) for part in parts]
             done.append(Launch(made, lanes or nodes[0][0].size, *nodes))
     return done
-
-
-def _is_long(graph: structure.ProgramGraph) -> bool:
-    return len(graph.order) > stages.SHORT and stages.is_long(graph)
 
 
 def _have_one_size(roots: list[Node]) -> bool:
@@ -385,7 +385,7 @@ def _in_one(
         return [None]
     if graph.open:
         raise stages.symbolic()
-    if _is_long(graph):
+    if len(graph.order) > stages.SHORT and stages.is_long(graph):
         first = stages.first_part(graph, roots)
         if first:
             return _in_parts(size, first, roots, device)

@@ -38,7 +38,7 @@ _INTERN_LIMIT = 1 << 20
 _equal: dict[tuple, tuple[int, ...]] = {}
 """The parameter number of each literal of a structure; equal numbers are one parameter."""
 _STATE, _IN_BOUNDS = op.state, op.in_bounds
-_serial, _device = attrgetter("serial"), attrgetter("data.device")
+_serial = attrgetter("serial")
 
 
 def is_full() -> bool:
@@ -75,6 +75,7 @@ for _number, _op in enumerate(op.TABLE.values()):
     )
     _kind = _KINDS.get(_op, TYPE_AND_DATA) if _kind is None else _kind
     _op.code = _number | _kind << 8 | _op.waits << 12
+    _op.word = 2 * _number
     if _op.reads:
         _op.code |= sum([1 << k for k in range(8)[_op.reads]]) << 16
 
@@ -90,17 +91,10 @@ class ProgramGraph:
     """
 
     __slots__ = (
-        "_bodies", "_key", "_roots", "_values", "blocks", "checks", "inputs", "literals", "mark",
-        "noted", "open", "order",
+        "_key", "blocks", "checks", "inputs", "literals", "mark", "noted", "open", "order",
     )  # fmt: skip
 
     def __init__(self, roots: list[Node]) -> None:
-        self._roots = [roots]
-        self._begin()
-        if not self._add(roots, native.collect_nodes or self._visit):
-            self._begin_again()
-
-    def _begin(self) -> None:
         self.mark = object()
         self.order: list[Node] = []
         self.inputs: list[Node] = []
@@ -110,113 +104,42 @@ class ProgramGraph:
         self.blocks: list[Node] = []
         self.open = 0  # nodes that are defined only in bodies, minus those of visited bodies
         self._key: list[Any] = []
-        self._values: dict[Any, int] = {}
-        self._bodies: set[Any] = set()  # bodies shared by calls
+        self.add(roots)
 
     def add(self, roots: list[Node]) -> None:
         """Adds the nodes below more roots."""
-        self._roots.append(roots)
-        if not self._add(roots, native.collect_nodes or self._visit):
-            self._begin_again()
-
-    def _begin_again(self) -> None:
-        """Visits all nodes in Python."""
-        self._begin()
-        for roots in self._roots:
-            self._add(roots, self._visit)
-
-    def _add(self, roots: list[Node], visit: Callable[..., bytes | None]) -> bool:
-        """Adds the nodes below more roots. Returns False if `visit` could not do it, as native code
-        cannot for some programs."""
         order, inputs, key = self.order, self.inputs, self._key
         start, first = len(order), len(inputs)
         order += roots
         rows: list[Any] = []
         regions: list[Node] = []
-        literals, noted, checks = self.literals, self.noted, self.checks
-        words = visit(order, inputs, literals, noted, checks, regions, rows, self.mark, start)
+        literals, noted, checks, mark = self.literals, self.noted, self.checks, self.mark
+        collect = native.collect_nodes or collect_nodes
+        words = collect(order, inputs, literals, noted, checks, regions, rows, mark, start)
         if words is None:
-            return False
+            words = collect_nodes(
+                order, inputs, literals, noted, checks, regions, rows, mark, start
+            )
         key.append(words)
         key += rows
-        key += map(_device, inputs[first:] if first else inputs)
+        for n in inputs[first:] if first else inputs:
+            key.append(n.data.device)
+        if regions:
+            self._add_regions(regions)
+
+    def _add_regions(self, regions: list[Node]) -> None:
+        """Adds nodes inside of bodies, and those with bodies, some of which calls share."""
+        bodies = {n.data.shared for n in self.blocks}
         for n in regions:
             if n.op is _STATE:
                 self.open += 1
                 continue
             self.blocks.append(n)
-            key.append(n.data.static)
+            self._key.append(n.data.static)
             body = n.data.shared
-            if body is None or body not in self._bodies:
+            if body is None or body not in bodies:
                 self.open -= _own_states(n)
-                self._bodies.add(body)
-        return True
-
-    def _visit(
-        self, order: list[Node], inputs: list[Node], literals: list[Node], noted: list[Node],
-        checks: list[Node], regions: list[Node], rows: list[Any], mark: object, start: int,
-    ) -> bytes:  # fmt: skip
-        """Adds the nodes below those in `order` from position `start` on to the lists, and returns
-        a part of the key. The first occurrence of a node has a word for its operation and further
-        ones for what else identifies it, of which `rows` has what is not a number. A later
-        occurrence has one word, a number. Since the number of operands is known, no two programs
-        have the same key. `regions` are the nodes that stand for states, and the blocks."""
-        values = self._values
-        words = [len(order) - start]
-        nodes = islice(order, start, None) if start else order
-        for k, n in enumerate(nodes, start):  # it grows during iteration
-            if n.mark is mark:
-                words.append(2 * n.id + 1)
-                continue
-            n.mark = mark
-            n.id = k
-            o = n.op
-            word = 2 * (o.code & 255)
-            deps = n.deps
-            if o.elementwise:
-                order += deps
-                if len(deps) != 1:
-                    words.append(word)
-                    continue
-                # It may be a conversion, or have a constant as its other operand.
-                words.append(word + (n.dtype.number << 9))
-            elif o is LITERAL:
-                value = n.data
-                value = (n.dtype, value or repr(value))  # 0.0 and -0.0 differ
-                n.id = values.setdefault(value, k)
-                if n.id != k:
-                    words.append(2 * n.id + 1)
-                else:
-                    literals.append(n)
-                    words.append(word + (n.dtype.number << 9))
-                continue
-            elif o is BUFFER:
-                inputs.append(n)
-                words.append(word + (n.dtype.number << 9) + ((n.size == 1) << 48))
-                continue
-            else:
-                order += deps
-                kind = o.code >> 8 & 15
-                if kind in _TYPED:
-                    word += n.dtype.number << 9
-                words += (word, len(deps))
-                if o.waits and not (o.reads and _are_in_memory(deps[o.reads])):
-                    noted.append(n)
-                if kind == CHECK:
-                    checks.append(n)
-                elif kind in _OF_REGIONS:
-                    regions.append(n)
-                if kind not in WITH_DATA:
-                    continue
-            data = n.data
-            if data is None:
-                words.append(0)
-            elif type(data) is int:
-                words += (1, data & _WORD)
-            else:
-                words.append(2)
-                rows.append(data)
-        return _packer(len(words))(*words)
+                bodies.add(body)
 
     def split(self) -> tuple[list[Node], list[Node]]:
         """Returns the literals and buffers, and the other nodes, without duplicates."""
@@ -262,6 +185,70 @@ class ProgramGraph:
         for n in self.effects():
             _place(n, places)
         return [n for _, n in places.values()]
+
+
+def collect_nodes(
+    order: list[Node], inputs: list[Node], literals: list[Node], noted: list[Node],
+    checks: list[Node], regions: list[Node], rows: list[Any], mark: object, start: int,
+) -> bytes:  # fmt: skip
+    """Adds the nodes below those in `order` from a position on to the lists of a graph, and returns
+    a part of its key. The first occurrence of a node has a word with its operation, and others with
+    what else identifies it; what is no number is added to `rows`. A later occurrence has a
+    number. Since the number of operands is known, no two programs have the same key. `regions`
+    are nodes inside of bodies, and those with bodies."""
+    words = [len(order) - start]
+    nodes = islice(order, start, None) if start else order
+    values = {(n.dtype, n.data or repr(n.data)): n.id for n in literals} if start else {}
+    for k, n in enumerate(nodes, start):  # it grows during iteration
+        if n.mark is mark:
+            words.append(2 * n.id + 1)
+            continue
+        n.mark = mark
+        n.id = k
+        o = n.op
+        deps = n.deps
+        if o.elementwise:
+            order += deps
+            if len(deps) != 1:
+                words.append(o.word)
+                continue
+            # It may be a conversion, or have a constant as its other operand.
+            words.append(o.word + (n.dtype.number << 9))
+        elif o is LITERAL:
+            dtype, value = n.dtype, n.data
+            first = values.setdefault((dtype, value or repr(value)), k)  # 0.0 and -0.0 differ
+            if first != k:
+                n.id = first
+                words.append(2 * first + 1)
+            else:
+                literals.append(n)
+                words.append(o.word + (dtype.number << 9))
+            continue
+        elif o is BUFFER:
+            inputs.append(n)
+            words.append(o.word + (n.dtype.number << 9) + ((n.size == 1) << 48))
+            continue
+        else:
+            order += deps
+            kind = o.code >> 8 & 15
+            words += (o.word + (n.dtype.number << 9 if kind in _TYPED else 0), len(deps))
+            if o.waits and not (o.reads and _are_in_memory(deps[o.reads])):
+                noted.append(n)
+            if kind == CHECK:
+                checks.append(n)
+            elif kind in _OF_REGIONS:
+                regions.append(n)
+            if kind not in WITH_DATA:
+                continue
+        data = n.data
+        if data is None:
+            words.append(0)
+        elif type(data) is int:
+            words += (1, data & _WORD)
+        else:
+            words.append(2)
+            rows.append(data)
+    return _packer(len(words))(*words)
 
 
 def is_open(n: Node) -> bool:

@@ -14,6 +14,7 @@ from ...flags import JitFlag
 from ...tuples import NamedTuple
 from .. import image
 from ..packet_width import default_lanes, packet_lanes
+from . import linker
 from .ir import KernelError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def compile(
 
     collector.defer()
     module = _module_text(text, name, lanes, contract, by_numba)
-    code = image.build(
+    code = linker.build(
         llvm.object_code(module.ir, *module.options, level), image.exports(name, module.has_finish)
     )
     return CompiledKernel(code, module.has_finish, module.ir)
