@@ -181,6 +181,7 @@ def _filled(dtype: Any, value: Any, shape: Any, what: str) -> Any:
     return _build(dtype, shape, _constant, value, what)
 
 
+@described
 def full(dtype: type[T], value: "Convertible | PyTree", shape: "Sizes" = 1) -> T:
     """Returns an array of type `dtype` filled with `value`, traced as a constant.
 
@@ -200,6 +201,7 @@ def full(dtype: type[T], value: "Convertible | PyTree", shape: "Sizes" = 1) -> T
     return _filled(dtype, value, shape, "dr.full")
 
 
+@described
 def zeros(dtype: type[T], shape: "Sizes" = 1) -> T:
     """Returns an array of type `dtype` filled with 0; see `full`.
 
@@ -210,6 +212,7 @@ def zeros(dtype: type[T], shape: "Sizes" = 1) -> T:
     return _filled(dtype, 0, shape, "dr.zeros")
 
 
+@described
 def ones(dtype: type[T], shape: "Sizes" = 1) -> T:
     """Returns an array of type `dtype` filled with 1 (for complex numbers and quaternions, the
     number 1); see `full`.
@@ -221,6 +224,7 @@ def ones(dtype: type[T], shape: "Sizes" = 1) -> T:
     return _filled(dtype, 1, shape, "dr.ones")
 
 
+@described
 def empty(dtype: type[T], shape: "Sizes" = 1) -> T:
     """Returns an array of type `dtype` with undefined contents, to be filled by scatters; see
     `full`.
@@ -312,6 +316,7 @@ def _range_class(dtype: Any, what: str) -> Any:
 
 
 @signatures.ranged
+@described
 def arange(
     dtype: type[Any],
     start: int | None = None,
