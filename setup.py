@@ -29,7 +29,7 @@ if __name__ == "__main__":
     pages = {
         "Source": "",
         "Documentation": "/tree/main/docs",
-        "Examples": "/tree/main/examples",
+        "Examples": "/tree/main/drjit_examples",
         "Issues": "/issues",
     }
     setup(

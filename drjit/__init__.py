@@ -52,6 +52,9 @@ __all__ = sorted(
 _LAZY = ("ast", "detail", "hashgrid", "interop", "nn", "opt", "random", "texture")
 
 
+_OF_TYPES = ("array.annotations", "function.signature")
+
+
 @_frames.guard
 def __getattr__(name: str) -> _Any:
     if name in _MODULES:
@@ -66,7 +69,9 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_MODULES})
+    # For completion, without what only annotations of generic functions contain.
+    variables = {n for n, module in _MODULES.items() if module in _OF_TYPES} - {"AnyArray"}
+    return sorted({*globals(), *_LAZY, *_MODULES} - variables)
 
 
 def _module(name: str) -> _Any:

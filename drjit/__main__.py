@@ -5,6 +5,7 @@ Whatever a machine lacks is a line of the report, never an error.
 """
 
 import argparse
+import difflib
 import importlib.metadata
 import os
 import platform
@@ -259,12 +260,15 @@ def demo(name: str, options: list[str]) -> None:
             raise
         needed = " ".join(examples.NEEDED)
         sys.exit(f"The example {name} needs {error.name}: python -m pip install {needed}")
+    except KeyboardInterrupt:  # while it is imported; it takes care of later ones itself
+        sys.exit("Interrupted before there was a result.")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line."""
     parser = argparse.ArgumentParser(prog="python -m drjit", description="Tools of drjit.")
-    commands = parser.add_subparsers(dest="command", required=True)
+    parser.add_argument("--version", action="version", version=f"drjit {drjit.__version__}")
+    commands = parser.add_subparsers(dest="command")
     commands.add_parser(
         "doctor", help="print what a bug report should say, and test that kernels run"
     )
@@ -272,9 +276,14 @@ def main(arguments: list[str] | None = None) -> int:
     demos.add_argument("name", nargs="?", metavar="NAME", help="the example to run")
     demos.add_argument("options", nargs=argparse.REMAINDER, help="options of the example")
     given = parser.parse_args(arguments)
+    if given.command is None:
+        parser.print_help()
+        return 0
     if given.command == "demo" and given.name is not None:
         if given.name not in examples.SECONDS:
-            demos.error(f"there is no example {given.name!r}: {', '.join(examples.SECONDS)}")
+            meant = difflib.get_close_matches(given.name, examples.SECONDS, 1)
+            names = f"did you mean {meant[0]!r}?" if meant else ", ".join(examples.SECONDS)
+            demos.error(f"there is no example {given.name!r}: {names}")
         demo(given.name, given.options)
         return 0
     try:

@@ -12,7 +12,7 @@ SECONDS: dict[str, int] = {
     "sphere_tracing": 2,
     "path_tracing": 9,
     "cornell_box": 30,
-    "caustic": 10,
+    "caustic": 15,
     "texture_filtering": 5,
     "tomography": 5,
     "fluid": 20,

@@ -115,15 +115,18 @@ def fit(size: int, steps: int) -> TensorXf:
     """The heights of a lens for a screen of size x size pixels."""
     rng = dr.rng(seed=0)
     heights, opt, lens, rate, goal = dr.zeros(TensorXf, (2, 2, 1)), Adam(0.01), 0, 0.0, TensorXf()
-    progress = Progress((SCREENS.index(size) + 1) * steps)
+    # Most steps are made where they cost little: what a coarse lens has not found yet, lines of
+    # light along its grid above all, finer ones do not make good.
+    counts = [(n, steps * size // n) for n in SCREENS if n <= size]
+    plan = [(pixels, step, count) for pixels, count in counts for step in range(count)]
+    progress = Progress(len(plan))
     for k in progress:
-        level, step = divmod(k, steps)
-        pixels = SCREENS[level]
+        pixels, step, count = plan[k]
         if step == 0:
             lens, goal = pixels // 4, portrait(pixels)
             heights, rate = Surface(heights).resampled(lens), 0.2 / lens**2
             opt = Adam(rate, params={"heights": heights})
-        opt.set_learning_rate(rate * (1 - 0.95 * step / steps))
+        opt.set_learning_rate(rate * (1 - 0.95 * step / count))
         heights = opt["heights"]
         image = screen(*photons(Surface(heights), 2 * pixels, rng), pixels)
         loss = difference(image, goal) + SMOOTH * curvature(heights)
@@ -137,7 +140,9 @@ def fit(size: int, steps: int) -> TensorXf:
 
 def main() -> None:
     options = Options(__doc__, output="caustic.png")
-    options.number("--iterations", 60, "steps at each resolution")
+    options.number(
+        "--iterations", 60, "steps with the finest lens, twice as many with the one before"
+    )
     options.add_argument(
         "--size", type=int, default=512, choices=SCREENS, help="pixels along a side"
     )

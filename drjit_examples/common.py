@@ -19,6 +19,9 @@ PORTRAIT = Path(__file__).parent / "portrait.jpg"
 """Grace Hopper, photographed by the U.S. Navy, in the public domain."""
 
 
+PICTURES, ANIMATIONS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"), (".gif", ".webp")
+
+
 def at_least(low: int) -> Callable[[str], int]:
     """The type of an option for whole numbers that are not below a limit."""
 
@@ -56,6 +59,10 @@ class Options(argparse.ArgumentParser):
         values = self.parse_args()
         output: str | None = getattr(values, "output", None)
         if output is not None:
+            formats = ANIMATIONS if self.get_default("output").endswith(".gif") else PICTURES
+            if Path(output).suffix.lower() not in formats:
+                known = ", ".join(formats)
+                self.error(f"{output} cannot be written: its name ends in none of {known}")
             new = not Path(output).exists()
             try:
                 open(output, "ab").close()

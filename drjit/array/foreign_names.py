@@ -91,6 +91,7 @@ _METHODS = {
 _ARGUMENTS = {
     "axis": "dim dims axes", "keepdims": "keepdim keep_dims", "stop": "end", "num": "steps n",
     "shape": "size", "index": "indices idx", "mode": "reduction", "dtype": "type",
+    "value": "fill_value",
 }  # fmt: skip
 
 # Functions that are methods of arrays elsewhere.

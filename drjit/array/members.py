@@ -363,9 +363,11 @@ def _entry(a: Any, method: str, instead: str = _INSTEAD) -> Any:
         TypeError: it has another number of entries, or components.
     """
     if not is_single(a):
+        but = f"the shape of this one is {a.shape}. {instead}"
+        if math.prod(a.shape) == 1:
+            but = "this one has a component. Use x[0]."
         raise TypeError(
-            f"{type_label(a)}.{method}(): only an array of one entry is a number, and the shape of "
-            f"this one is {a.shape}. {instead}"
+            f"{type_label(a)}.{method}(): only an array of one entry is a number, and {but}"
         )
     return item(a)
 

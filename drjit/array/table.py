@@ -216,9 +216,12 @@ def _described(meta: ArrayMeta, name: str) -> str:
     if meta.kind in ("vector", "matrix"):
         sizes = ["any number of" if n == DYNAMIC else str(n) for n in meta.dims]
         size = f" of {' x '.join(sizes)} components"
-    numbers = f"{meta.dtype.name} numbers" + ("" if meta.is_jit else " of Python")
+    t = meta.dtype
+    numbers = "truth values" if t.is_mask else f"{t.name} numbers"
+    numbers += "" if meta.is_jit else " of Python"
+    derivatives = ", with derivatives" if meta.is_diff and t.is_float else ""
     return (
-        f"{_NOUNS[meta.kind]}{size}: {numbers}{', with derivatives' if meta.is_diff else ''}.\n\n"
+        f"{_NOUNS[meta.kind]}{size}: {numbers}{derivatives}.\n\n"
         f"`{name}(...)` takes numbers, sequences, and arrays of this and of other libraries."
     )
 

@@ -43,7 +43,7 @@ def strip_frames() -> None:
     several = trace.tb_next is not None and _is_ours(trace.tb_next.tb_frame)
     error.__traceback__ = _without_ours(trace)
     _strip_causes(error)
-    if several and NOTE not in getattr(error, "__notes__", ()) and not _in_doctest(here.f_back):
+    if several and NOTE not in getattr(error, "__notes__", ()) and _shows_notes(here.f_back):
         error.add_note(NOTE)
 
 
@@ -51,10 +51,18 @@ def _is_ours(frame: Any) -> bool:
     return str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE
 
 
-def _in_doctest(frame: Any) -> bool:
-    """Returns whether a frame is an example in a docstring, whose expected output lacks the
-    note."""
-    return frame is not None and frame.f_code.co_filename.startswith("<doctest ")
+def _shows_notes(frame: Any) -> bool:
+    """Returns whether whoever calls can show a note: an example of a docstring would have to have
+    it, and at its prompt, pdb shows the last line of an error alone."""
+    while frame is not None and frame.f_globals.get("__name__") == "pprint":
+        frame = frame.f_back
+    if frame is None:
+        return True
+    # What is typed at the prompt is a frame of its own if it is more than a name.
+    callers = (frame, frame.f_back) if frame.f_back else (frame,)
+    return not frame.f_code.co_filename.startswith("<doctest ") and not any(
+        caller.f_globals.get("__name__") == "pdb" for caller in callers
+    )
 
 
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:

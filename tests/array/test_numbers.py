@@ -58,6 +58,12 @@ def test_more_entries(value, convert):
         convert(value)
 
 
+def test_one_entry_of_a_component():
+    with pytest.raises(TypeError, match=r"is a number, and this one has a component. Use x\[0\]."):
+        float(dr.llvm.Array1f(1))
+    assert float(dr.llvm.Array1f(1)[0]) == 1
+
+
 def test_values_of_kernels_are_no_numbers_yet():
     def body(i):
         float(i)

@@ -198,6 +198,9 @@ def test_the_neural_field_says_what_is_wrong_before_it_starts(tmp_path):
     nowhere = str(tmp_path / "missing" / "field.png")
     assert "cannot be written" in run("neural_field.py", "--output", nowhere, status=2)
     assert "cannot be written" in run("neural_field.py", "--output", str(tmp_path), status=2)
+    message = "of .png, .jpg, .jpeg, .tif, .tiff, .webp"
+    assert message in run("neural_field.py", "--output", str(tmp_path / "a.xyz"), status=2)
+    assert "of .gif, .webp" in run("fluid.py", "--output", str(tmp_path / "a.png"), status=2)
 
 
 def test_a_file_is_neither_made_nor_changed_before_there_is_a_result(tmp_path):
@@ -273,7 +276,7 @@ def test_demo_runs_an_example(tmp_path):
     done = nursery.run(program, "demo", "mandelbrot", "--help")
     assert done.stdout.startswith("usage: python -m drjit demo mandelbrot [-h]")
     done = nursery.run(program, "demo", "mandelbort")
-    assert "there is no example 'mandelbort': fresnel, mandelbrot," in done.stderr
+    assert "there is no example 'mandelbort': did you mean 'mandelbrot'?" in done.stderr
     assert done.returncode == 2
 
 

@@ -135,8 +135,22 @@ def test_help_is_readable():
 
 def test_completion_offers_public_names_only():
     names = dir(dr)
-    assert set(dr.__all__) <= set(names)
+    variables = set(dr.__all__) - set(names)
+    # Which stay where programs written for the reference look for them.
+    assert {"ArrayT", "CallablePT", "T", "Ts"} <= variables and "AnyArray" not in variables
+    assert all(type(getattr(dr, name)).__module__ == "typing" for name in variables)
     assert {"x", "numpy", "shape"} <= set(dir(Array3f(1)))
+
+
+def test_classes_say_what_they_contain():
+    contents = {
+        dr.llvm.ad.Float: "One-dimensional array: float32 numbers, with derivatives.",
+        dr.llvm.ad.UInt: "One-dimensional array: uint32 numbers.",
+        dr.llvm.ad.Bool: "One-dimensional array: truth values.",
+        dr.scalar.Array3f: "Vector of 3 components: float32 numbers of Python.",
+    }
+    for cls, text in contents.items():
+        assert (cls.__doc__ or "").startswith(text)
 
 
 def test_names_are_where_they_are_looked_for():

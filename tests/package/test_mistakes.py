@@ -201,6 +201,16 @@ def test_in_a_debugger(script):
     assert text.count(OURS) == 0
 
 
+def test_at_the_prompt_of_a_debugger(script):
+    typed = "break 8\ncontinue\np i\npp i\np i + 'a'\nquit\n"
+    text = shell("-m", "pdb", "script.py", cwd=script, stdin=typed)
+    # It shows the last line of an error, which has to be the message.
+    message = r"\*\*\* RuntimeError: a value of a symbolic loop.*To print, use dr\.print"
+    assert len(re.findall(message, text)) == 2
+    assert re.search(r"\*\*\* .*IncompatibleError: drjit\.llvm\.ad\.UInt\.__add__\(\): ", text)
+    assert frames.NOTE not in text
+
+
 def test_in_pytest(script):
     # Without the summary, which repeats the whole message where CI is set.
     options = "-q", "-rN", "-p", "no:cacheprovider", "-p", "no:xdist"

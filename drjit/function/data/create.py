@@ -180,6 +180,7 @@ def _filled(dtype: Any, value: Any, shape: Any, what: str) -> Any:
     return _build(dtype, shape, _constant, value, what)
 
 
+@explains_misuse
 def full(dtype: type[T], value: "Convertible | PyTree", shape: "Sizes" = 1) -> T:
     """Returns an array of type `dtype` filled with `value`, traced as a constant.
 
@@ -199,6 +200,7 @@ def full(dtype: type[T], value: "Convertible | PyTree", shape: "Sizes" = 1) -> T
     return _filled(dtype, value, shape, "dr.full")
 
 
+@explains_misuse
 def zeros(dtype: type[T], shape: "Sizes" = 1) -> T:
     """Returns an array of type `dtype` filled with 0; see `full`.
 
@@ -209,6 +211,7 @@ def zeros(dtype: type[T], shape: "Sizes" = 1) -> T:
     return _filled(dtype, 0, shape, "dr.zeros")
 
 
+@explains_misuse
 def ones(dtype: type[T], shape: "Sizes" = 1) -> T:
     """Returns an array of type `dtype` filled with 1 (for complex numbers and quaternions, the
     number 1); see `full`.
@@ -220,6 +223,7 @@ def ones(dtype: type[T], shape: "Sizes" = 1) -> T:
     return _filled(dtype, 1, shape, "dr.ones")
 
 
+@explains_misuse
 def empty(dtype: type[T], shape: "Sizes" = 1) -> T:
     """Returns an array of type `dtype` with undefined contents, to be filled by scatters; see
     `full`.
@@ -311,6 +315,7 @@ def _range_class(dtype: Any, what: str) -> Any:
 
 
 @signatures.ranged
+@explains_misuse
 def arange(
     dtype: type[Any],
     start: int | None = None,
