@@ -10,6 +10,7 @@ from drjit import nn
 from drjit.__main__ import main as run_demo
 from drjit.auto.ad import Array2f, Float, TensorXf, UInt
 from drjit.opt import Adam
+from drjit.reporting.page import html
 
 
 @dr.syntax
@@ -43,6 +44,7 @@ def main() -> None:
     assert version("drjit-numba") == dr.__version__
     assert files("drjit").joinpath("llvm", "ad.pyi").is_file()
     assert files("drjit_examples").joinpath("portrait.jpg").is_file()
+    assert "views.timeline" in html({})
     assert run_demo(["demo"]) == 0
     assert not any(map(find_spec, ("pytest", "imageio", "matplotlib", "torch")))
     x = Float(1, 2, 3)

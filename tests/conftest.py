@@ -169,9 +169,9 @@ _NOT_ABOUT_DEVICES = (
     "test_doctor", "test_editor", "test_examples", "test_freeze_native", "test_freeze_fast_path",
     "test_interface", "test_known_programs", "test_known_types", "test_many_threads",
     "test_memory.py", "test_module", "test_native", "test_numba_route", "test_numpy_target",
-    "test_oracle", "test_package", "test_processors", "test_program_graph", "test_programs",
-    "test_python_target", "test_robustness_process", "test_runtime", "test_signatures",
-    "test_simd", "test_stepping", "test_tuples",
+    "test_oracle", "test_package", "test_page", "test_processors", "test_program_graph",
+    "test_programs", "test_python_target", "test_robustness_process", "test_runtime",
+    "test_signatures", "test_simd", "test_stepping", "test_tuples",
 )  # fmt: skip
 
 

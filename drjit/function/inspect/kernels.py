@@ -224,7 +224,7 @@ class KernelTable(list[KernelInfo]):
         total, compiling = self._totals()
         rows = self._rows()
         for r, row in zip(self, rows, strict=True):
-            text = "\n".join(map(_coloured, r.source.splitlines()))
+            text = "\n".join(map(coloured, r.source.splitlines()))
             row[0] = f"<details><summary>{escape(r.name)}</summary><pre>{text}</pre></details>"
             row[3] = f"{_html_bar(r.time / total)} {row[3]}"
             row[4] = f"{_html_bar(r.compile_time / compiling, second=True, width=8)} {row[4]}"
@@ -308,7 +308,8 @@ _RULES = {
 }
 _STYLE = f"<style>{''.join(f'.drjit {k}{{{v}}}' for k, v in _RULES.items())}</style>"
 
-_TOKEN = re.compile(
+# Of a line, without what spans several; written so that JavaScript reads it as well.
+TOKEN = re.compile(
     r"(?P<f>#.*)|(?P<s>'[^']*'|\"[^\"]*\")|(?P<k>\b(?:def|while|for|if|else|return|in|and|or|not|"
     r"True|False|None|import|from|with|as|lambda|break|continue|pass)\b)|"
     r"(?P<t>\b(?:[uif](?:8|16|32|64)|mask)\b)|"
@@ -323,10 +324,10 @@ def _page(content: str) -> str:
     return f'{_STYLE}<div class="drjit">{content}</div>'
 
 
-def _coloured(code: str) -> str:
+def coloured(code: str) -> str:
     """Returns a line of Python or of a kernel, as HTML."""
     parts, end = [], 0
-    for found in _TOKEN.finditer(code):
+    for found in TOKEN.finditer(code):
         parts.append(escape(code[end : found.start()], quote=False))
         parts.append(f'<span class="{found.lastgroup}">{escape(found[0], quote=False)}</span>')
         end = found.end()
@@ -345,7 +346,7 @@ def _source_table(text: str) -> str:
     """Returns a kernel beside the user's lines that its comments name."""
     lines = list(_noted(text))
     if not any(place[1] for _, place in lines):
-        body = "\n".join(_coloured(line) for line, _ in lines)
+        body = "\n".join(coloured(line) for line, _ in lines)
         return _page(f"<pre><code>{body}</code></pre>")
     rows, shaded = [], False
     for place, run in groupby(lines, lambda row: row[1]):
@@ -354,7 +355,7 @@ def _source_table(text: str) -> str:
         kind = ' class="g"' if shaded else ""
         first = f'<td class="u" rowspan="{len(code)}">{_user_line(*place)}</td>'
         for line in code:
-            rows.append(f'<tr{kind}>{first}<td class="c">{_coloured(line)}</td></tr>')
+            rows.append(f'<tr{kind}>{first}<td class="c">{coloured(line)}</td></tr>')
             first = ""
     return _page(f"<table>{''.join(rows)}</table>")
 
@@ -363,7 +364,7 @@ def _user_line(file: str, line: str, text: str) -> str:
     if not line:
         return ""
     place = f"line {line}" if _CELL.fullmatch(file) else f"{file}:{line}"
-    return f'<span class="f">{escape(place)}</span>  <code>{_coloured(text)}</code>'
+    return f'<span class="f">{escape(place)}</span>  <code>{coloured(text)}</code>'
 
 
 def _html_table(titles: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:

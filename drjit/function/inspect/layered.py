@@ -78,6 +78,47 @@ def svg(
 
     `legend` has pairs of a text and a colour.
     """
+    rows, routes = _arranged(boxes, edges)
+    places = [p for row in rows for p in row]
+    top = 40.0 if legend else 8.0
+    width, height = _extent(places)
+    height += top
+    end = "end" if forward else "start"
+    parts = [_route(path, text, end) for path, text in routes]
+    parts += [_shown(p) for p in places if p.box is not None]
+    shown_legend, legend_width = _legend(legend)
+    width = max(width, legend_width)
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width:.0f}' height='{height:.0f}' "
+        f"viewBox='0 0 {width:.0f} {height:.0f}' {_FONT}><defs><marker id='drjit-arrow' "
+        "viewBox='0 0 8 8' refX='7' refY='4' markerWidth='8' markerHeight='8' "
+        "orient='auto-start-reverse'>"
+        f"<path d='M0,0L8,4L0,8z' fill='#888'/></marker></defs>{shown_legend}"
+        f"<g transform='translate(0 {top:.0f})'>{''.join(parts)}</g></svg>"
+    )
+
+
+def layout(
+    boxes: Mapping[Any, Box], edges: Sequence[tuple]
+) -> tuple[float, float, dict[Any, tuple[float, float, float, float]], list[str]]:
+    """Returns the width and height of the drawing that `svg` makes, for others to draw: the left,
+    top, width and height of each node's box, and the curve of each edge as the path of an SVG.
+    """
+    rows, routes = _arranged(boxes, edges)
+    places = [p for row in rows for p in row]
+    place = {id(p.box): p for p in places}
+    ends = {n: place[id(box)] for n, box in boxes.items()}
+    shown = {n: (p.x - p.width / 2, p.y, p.width, p.height) for n, p in ends.items()}
+    return *_extent(places), shown, [_curve(path) for path, _ in routes]
+
+
+def _extent(places: Sequence[_Place]) -> tuple[float, float]:
+    width = max((p.x + p.width / 2 for p in places), default=0.0)
+    return width + 8, max((p.y + p.height for p in places), default=0.0) + 8
+
+
+def _arranged(boxes: Mapping, edges: Sequence[tuple]) -> tuple[list[list[_Place]], list]:
+    """Returns the places of each layer, with positions, and the places that each edge passes."""
     rows, routes = _rows(boxes, edges)
     _order(rows)
     _set_heights(rows)
@@ -92,22 +133,7 @@ def svg(
     left = min((p.x - p.width / 2 for p in places), default=0.0)
     for p in places:
         p.x -= left - 8
-    width = max((p.x + p.width / 2 for p in places), default=0.0) + 8
-    top = 40.0 if legend else 8.0
-    height = max((p.y + p.height for p in places), default=0.0) + top + 8
-    end = "end" if forward else "start"
-    parts = [_route(path, text, end) for path, text in routes]
-    parts += [_shown(p) for p in places if p.box is not None]
-    shown_legend, legend_width = _legend(legend)
-    width = max(width, legend_width)
-    return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width:.0f}' height='{height:.0f}' "
-        f"viewBox='0 0 {width:.0f} {height:.0f}' {_FONT}><defs><marker id='drjit-arrow' "
-        "viewBox='0 0 8 8' refX='7' refY='4' markerWidth='8' markerHeight='8' "
-        "orient='auto-start-reverse'>"
-        f"<path d='M0,0L8,4L0,8z' fill='#888'/></marker></defs>{shown_legend}"
-        f"<g transform='translate(0 {top:.0f})'>{''.join(parts)}</g></svg>"
-    )
+    return rows, routes
 
 
 def _rows(boxes: Mapping, edges: Sequence[tuple]) -> tuple[list[list[_Place]], list]:
@@ -185,16 +211,21 @@ def _pull(row: list[_Place], down: bool) -> None:
             start += p.width + _GAP
 
 
-def _route(path: list[_Place], text: str, end: str) -> str:
-    """An edge as a smooth curve through its bends, with an arrow at its start or end."""
+def _curve(path: list[_Place]) -> str:
+    """An edge as a smooth curve through its bends."""
     parts = [f"M{path[0].x:.1f},{path[0].y + path[0].height:.1f}"]
     for p, q in pairwise(path):
         middle = (p.y + p.height + q.y) / 2
         parts.append(f"C{p.x:.1f},{middle:.1f} {q.x:.1f},{middle:.1f} {q.x:.1f},{q.y:.1f}")
         if q.box is None:
             parts.append(f"V{q.y + q.height:.1f}")  # straight through the layer
+    return " ".join(parts)
+
+
+def _route(path: list[_Place], text: str, end: str) -> str:
+    """An edge with an arrow at its start or end, and a text."""
     arrow = f"marker-{end}='url(#drjit-arrow)'"
-    shown = f"<path d='{' '.join(parts)}' fill='none' stroke='#888' {arrow}/>"
+    shown = f"<path d='{_curve(path)}' fill='none' stroke='#888' {arrow}/>"
     if text:
         before, last = path[-2:]
         shown += (
