@@ -11,7 +11,6 @@ launch to launch costs one more kernel, not one per value.
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import count, islice
 from operator import attrgetter
 from struct import Struct
@@ -26,10 +25,13 @@ from ..tuples import NamedTuple
 from . import program
 
 
-@cache
-def _packer(count: int) -> Callable[..., bytes]:
-    """Returns the function that packs `count` words into bytes."""
-    return Struct(f"{count}Q").pack
+class _Packers(dict[int, Callable[..., bytes]]):
+    def __missing__(self, count: int) -> Callable[..., bytes]:
+        self[count] = pack = Struct(f"{count}Q").pack
+        return pack
+
+
+_packers = _Packers()  # functions that pack a number of words into bytes
 
 
 _interned: dict[tuple, int] = defaultdict(count().__next__)
@@ -248,7 +250,7 @@ def collect_nodes(
         else:
             words.append(2)
             rows.append(data)
-    return _packer(len(words))(*words)
+    return _packers[len(words)](*words)
 
 
 def is_open(n: Node) -> bool:
