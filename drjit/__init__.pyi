@@ -392,6 +392,7 @@ from .function.signature import CustomOpT as CustomOpT
 from .jit.cpu.runtime import set_thread_count as set_thread_count
 from .jit.cpu.runtime import thread_count as thread_count
 from .random import rng as rng
+from .reporting.report import report as report
 from .texture import FilterMode as FilterMode
 from .texture import MipBasis as MipBasis
 from .texture import MipFilter as MipFilter

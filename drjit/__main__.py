@@ -1,5 +1,6 @@
 """`python -m drjit doctor` prints what belongs in a bug report: versions, processor, cache, GPU,
-and whether kernels run. `python -m drjit demo` lists examples, and runs one.
+and whether kernels run. `python -m drjit demo` lists examples, and runs one. `python -m drjit
+report` runs a program and saves a report of it.
 
 Whatever a machine lacks is a line of the report, never an error.
 """
@@ -264,6 +265,25 @@ def demo(name: str, options: list[str]) -> None:
         sys.exit("Interrupted before there was a result.")
 
 
+def recorded(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
+    """Runs a program and saves a report of it; returns the exit status."""
+    from drjit.reporting import command, report
+
+    out, options = given.out, given.options
+    if out is None and options[-2:-1] == ["--out"]:
+        *options, _, out = options
+    elif out is None and options and options[-1].startswith("--out="):
+        *options, out = options
+        out = out.partition("=")[2]
+    if not given.module and not Path(given.program).exists():
+        parser.error(f"there is no file {given.program!r}")
+    try:
+        path = report.checked_name(out or "report.html")
+    except ValueError as error:
+        parser.error(str(error).partition(": ")[2])
+    return command.run(given.program, options, path, given.module)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line."""
     parser = argparse.ArgumentParser(prog="python -m drjit", description="Tools of drjit.")
@@ -275,10 +295,21 @@ def main(arguments: list[str] | None = None) -> int:
     demos = commands.add_parser("demo", help="list the examples, or run one")
     demos.add_argument("name", nargs="?", metavar="NAME", help="the example to run")
     demos.add_argument("options", nargs=argparse.REMAINDER, help="options of the example")
+    reports = commands.add_parser("report", help="run a program, and save a report of what ran")
+    reports.add_argument(
+        "--out", metavar="FILE",
+        help="report.html by default; a name with .json is a trace for https://ui.perfetto.dev. It "
+        "may also come last, after the options of the program",
+    )  # fmt: skip
+    reports.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module")
+    reports.add_argument("program", metavar="PROGRAM", help="the file to run")
+    reports.add_argument("options", nargs=argparse.REMAINDER, help="options of the program")
     given = parser.parse_args(arguments)
     if given.command is None:
         parser.print_help()
         return 0
+    if given.command == "report":
+        return recorded(reports, given)
     if given.command == "demo" and given.name is not None:
         if given.name not in examples.SECONDS:
             meant = difflib.get_close_matches(given.name, examples.SECONDS, 1)

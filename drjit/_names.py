@@ -108,6 +108,7 @@ _NAMES = {
     "function.signature": "CallablePT CallableSelfPT CustomOpT",
     "jit.cpu.runtime": "set_thread_count thread_count",
     "random": "rng",
+    "reporting.report": "report",
     "texture": "FilterMode MipBasis MipFilter WrapMode",
 }
 MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -58,7 +58,7 @@ PAGES = {
     "inspection": (
         "Printing, comparing, profiling",
         "function.inspect.format function.inspect.picture function.inspect.asserts "
-        "function.inspect.whos function.inspect.profiling",
+        "function.inspect.whos function.inspect.profiling reporting.report",
     ),
     "types": (
         "Properties of types",

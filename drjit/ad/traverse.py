@@ -18,6 +18,7 @@ from ..jit.device import Device, current
 from ..jit.ir import node
 from ..jit.ir.scope import using
 from ..jit.locks import catch_up, due, is_held, lock
+from ..jit.run import events
 from . import generated, graph, segments
 from .algebra import PLAIN, set_keep_graph
 from .graph import (
@@ -177,6 +178,8 @@ def traverse(
         variables.sort(key=attrgetter("serial"))
     if not variables and not queue.outside:
         return
+    sink = events.sink
+    start = None if sink is None else sink.begin()
     with lock:  # variables may be those of other threads as well
         before = locks.traversals
         try:
@@ -198,6 +201,8 @@ def traverse(
             locks.traversals = before
             for written in queue.written:
                 written.end(bool(flags & _CLEAR_INPUT))
+            if sink is not None:
+                sink.end("traverse", start, text=f"{mode.name}, {len(variables)} variables")
     if due:
         catch_up()
 

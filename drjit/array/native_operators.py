@@ -265,6 +265,6 @@ def install(places: dict[str, int]) -> None:
     flags.on_debug_switch(_switch)
 
 
-def _switch(_: bool = False) -> None:
+def _switch(debugging: bool) -> None:
     """Switches native operators off where others have to see what happens."""
-    _operators.off = bool(flags.current & flags.JitFlag.Debug) or launch.on_change is not None
+    _operators.off = debugging or launch.on_change is not None

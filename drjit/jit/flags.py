@@ -61,6 +61,9 @@ class JitFlag(Named, enum.IntEnum):
     # Not in the reference: tracebacks include the frames of this package. Also set by
     # DRJIT_TRACEBACK=full.
     FullTraceback = 4294967296
+    # Not in the reference: launches, compilations and waits are noted for `dr.report`, which sets
+    # it.
+    Record = 8589934592
     Default = 26484606 | 33554432
     VCallRecord = 256
     VCallOptimize = 512
@@ -101,15 +104,32 @@ _switches: list[Callable[[bool], None]] = []
 
 def on_debug_switch(switch: Callable[[bool], None]) -> None:
     """Registers a function that is called now, whenever debug mode is switched on or off, and
-    whenever a frozen function starts or stops recording."""
+    whenever a frozen function starts or stops recording. A report that notes lines is like debug
+    mode here."""
     _switches.append(switch)
-    switch(bool(current & JitFlag.Debug))
+    switch(_notes())
 
 
 def notify_debug_switches() -> None:
     """Calls the registered functions."""
     for switch in _switches:
-        switch(bool(current & JitFlag.Debug))
+        switch(_notes())
+
+
+lines_are_noted = False
+"""Whether a report has the lines of traced values noted, though debug mode is off."""
+
+
+def note_lines(on: bool) -> None:
+    """Begins or ends that."""
+    global lines_are_noted
+    if on is not lines_are_noted:
+        lines_are_noted = on
+        notify_debug_switches()
+
+
+def _notes() -> bool:
+    return lines_are_noted or bool(current & JitFlag.Debug)
 
 
 def on_creation_in_debug_mode(cls: type, note: Callable[[object], None]) -> None:

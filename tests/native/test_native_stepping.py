@@ -55,6 +55,37 @@ def test_jobs_run_in_order_and_each_block_once():
     assert times.launches == 3 and control.completed == 8
 
 
+def test_what_each_thread_does_of_a_job():
+    code = native_stepping.functions()
+    control, clock = new_control(2, 0, 1_000_000), launcher.Times()
+    c, seen = ctypes.addressof(control), []
+    kernel = KERNEL(lambda params, begin, end, block, thread: seen.append(thread))
+    entry = launcher.JobEntry()
+    entry.kernel = ctypes.cast(kernel, ctypes.c_void_p).value
+    e = ctypes.addressof(entry)
+    workers = [threading.Thread(target=code.work, args=(c,), daemon=True) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    times = [launcher.OwnTimes(ctypes.addressof(clock), 2) for _ in range(3)]
+    for number, own in enumerate(times[:2], 1):
+        assert code.post(c, e, 0, 1000, 10, 2, ctypes.addressof(own), number) == number
+        assert code.wait_for(c, number, 0, 10_000_000)
+    code.run(c, entry.kernel, 0, 0, 25, 10, 2, ctypes.addressof(times[2]))
+    code.halt(c)
+    for worker in workers:
+        worker.join(10)
+    for own in times:
+        worked = [p for p in own.parts if p.first]
+        assert own.start <= min(p.first for p in worked)
+        assert own.end >= max(p.last for p in worked)
+        assert all(0 < p.busy <= p.last - p.first for p in worked)
+        assert own.launches == 1 and own.last == own.end - own.start
+    assert [bool(p.first) for p in times[2].parts] == [False, False, True]
+    assert not times[0].parts[2].first and not times[1].parts[2].first
+    assert clock.launches == 3 and clock.total == sum(own.last for own in times)
+    assert clock.last == times[2].last and len(seen) == 203
+
+
 def test_a_job_in_the_calling_thread():
     code = native_stepping.functions()
     control = new_control(1, 0, 1000)

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "drjit"
 # A layer imports from its own row and from those above. What is not named here (modules beside the
 # packages) is on top.
 NAMESPACES = {"auto", "cuda", "llvm", "scalar"}
-LAYERS = [
+LAYERS = [  # and above these the package itself, with what sees all of it, such as reports
     {"jit"}, {"ad"}, {"array"}, NAMESPACES, {"function"}, {"random"}, {"flow"},
     {"hashgrid", "texture"}, {"nn", "opt"},
 ]  # fmt: skip

@@ -283,7 +283,7 @@ NOT_APPLICABLE = frozenset(
         "save",
         "set_backend", "set_expand_threshold", "set_flag", "set_log_level", "set_thread_count",
         "smallest", "suspend_grad", "sync_thread", "thread_count", "traverse", "upsample", "whos",
-        "picture", "whos_ad", "wrap", "wrap_ad",
+        "picture", "report", "whos_ad", "wrap", "wrap_ad",
     )
 )  # fmt: skip
 

@@ -37,6 +37,7 @@ _IMPORTANT = ~int(
     | flags.JitFlag.FreezingScope
     | flags.JitFlag.Progress
     | flags.JitFlag.FullTraceback
+    | flags.JitFlag.Record
 )
 _FREEZING, _RECORDING = int(flags.JitFlag.KernelFreezing), int(flags.JitFlag.FreezingScope)
 

@@ -105,7 +105,7 @@ def interpret(kernel: Any, p: list, size: int, where: str = "numpy") -> None:
     seconds = time.perf_counter() - start
     kernel.interpreted_seconds += seconds
     kernel.interpreted_launches += 1
-    if flags.current & JitFlag.KernelHistory:
+    if flags.current & history.OBSERVED:
         history.add(kernel, size, where, seconds)
     if log.level >= 3:
         what = "NumPy" if where == "numpy" else "single numbers"

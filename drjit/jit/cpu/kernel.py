@@ -17,13 +17,13 @@ from .. import flags, log, progress
 from ..device import ErrorWords, Kernel, Operands, size_class, whole_blocks
 from ..flags import JitFlag
 from ..ir import op
-from ..run import cache, history
+from ..run import cache, events, history
 from ..run.launch import ErrorRecord, checked, is_settled, layout_of, link
 from ..target import library
 from ..text.program import Output, Program, Work
 from ..tuples import NamedTuple
 from . import background, interpreted, memory, runtime, variants
-from .launcher import JobEntry, Times
+from .launcher import JobEntry, OwnTimes, Times
 from .memory import Buffer
 from .variants import Variant
 
@@ -37,10 +37,11 @@ _ASK_EVERY = 16  # launches between two checks of whether to optimize a kernel
 COPIES_BYTES = 1 << 28
 
 # Plain numbers: testing for an enumeration member takes ten times as long.
-_DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
-_BLOCKING = int(JitFlag.LaunchBlocking)
-SLOW = _DEBUG | _BLOCKING | _HISTORY
-"""Flags under which launches take the general way, and wait for compiling."""
+_DEBUG, _BLOCKING = int(JitFlag.Debug), int(JitFlag.LaunchBlocking)
+_WAITING = _DEBUG | _BLOCKING | int(JitFlag.KernelHistory)
+"""Flags under which launches wait for their kernels."""
+SLOW = _WAITING | int(JitFlag.Record)
+"""Flags under which launches take the general way."""
 
 _kernels: dict[Any, "CpuKernel"] = {}
 _spare_reports: list[ErrorWords] = []  # unused ones: of launches that have ended without an error
@@ -265,7 +266,7 @@ class CpuKernel(Kernel):
         """
         if self.address:
             return
-        options, watched = variants.compiler_options(), bool(flags.current & SLOW)
+        options, watched = variants.compiler_options(), bool(flags.current & _WAITING)
         # Numba does not work in several threads, nor with forks meanwhile: it imports and logs.
         by_caller = options & variants.NUMBA or runtime.thread_count() == 1
         waits = watched or by_caller or self.failed
@@ -341,6 +342,8 @@ class CpuKernel(Kernel):
                 )
                 continue
             seconds = time.perf_counter() - start
+            if (sink := events.sink) is not None:
+                sink.made("load", start, self)
             return CompiledCode(loaded, "disk", variant.is_baseline, seconds)
         return None
 
@@ -360,6 +363,9 @@ class CpuKernel(Kernel):
         cache.put(variant.key, self.text, code.code, code.has_finish)
         variants.compile_seconds += time.thread_time() - spent
         seconds = time.perf_counter() - start
+        if (sink := events.sink) is not None:
+            how = "without optimization" if variant.is_baseline else ""
+            sink.made("compile", start, self, how)
         return CompiledCode(loaded, "memory", variant.is_baseline, seconds)
 
 
@@ -418,8 +424,8 @@ def launch(
     """Submits a compiled kernel with the words of its parameter block."""
     entry = kernel.entry
     times, clock = None, entry.times
-    if flags.current & _HISTORY:
-        times = Times()
+    if flags.current & history.OBSERVED:
+        times = OwnTimes(clock, runtime.thread_count() if events.sink is not None else 0)
         clock = ctypes.addressof(times)
     expected = kernel.clock.last or runtime.UNKNOWN_NS
     is_compiled = entry.kernel

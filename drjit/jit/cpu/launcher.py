@@ -18,8 +18,22 @@ __all__ = ["JOBS", "WAITERS", "WORKERS"]
 
 _word = ctypes.c_int64
 Times: Any = objects.layout(objects.Times)
+Share: Any = objects.layout(objects.Share)
 JobEntry: Any = objects.layout(objects.JobEntry)
 Control: Any = objects.layout(objects.Control)
+
+
+class OwnTimes(Times):
+    """The times of one launch, which count in those at the address `whole` as well, and what each
+    of `workers` and then the calling thread did of it."""
+
+    def __init__(self, whole: int, workers: int = 0) -> None:
+        self.whole = whole
+        self.parts: Any = ()
+        if workers:
+            self.parts = (Share * (workers + 1))()
+            self.shares = ctypes.addressof(self.parts)
+
 
 _EXPORTED = (
     "post", "open_jobs", "first_closed", "run", "start", "now", "halt", "work",

@@ -21,6 +21,7 @@ from typing import Any
 
 from .. import collector, device, frames, locks, log
 from ..native import loader
+from ..run import events
 from . import background, launcher
 
 SPIN_NS = 50_000  # how long an idle worker or a waiter looks for work before it sleeps
@@ -335,6 +336,19 @@ def _await(ticket: int) -> None:
         return
     ticket = min(ticket, control.submitted)
     locks.check_wait("a job")
+    sink = events.sink
+    if sink is None:
+        _sleep(control, ticket)
+        return
+    start = sink.begin()
+    try:
+        _sleep(control, ticket)
+    finally:
+        sink.end("wait", start)
+
+
+def _sleep(control: Any, ticket: int) -> None:
+    """Sleeps until a ticket is complete."""
     address, await_ = ctypes.addressof(control), _native.await_
     try:
         seat = _seats.pop()

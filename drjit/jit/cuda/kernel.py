@@ -17,7 +17,7 @@ from ..flags import JitFlag
 from ..ir import op
 from ..ir.dtype import DType
 from ..ir.node import BUFFER, make
-from ..run import cache, history
+from ..run import cache, events, history
 from ..run.launch import ErrorRecord, as_python, layout_of, link
 from ..target.cuda.function import EACH, Compiled
 from ..target.numpy.elementwise import ignored_number
@@ -25,7 +25,7 @@ from ..text.program import Program
 from .memory import pattern_of
 
 # Plain numbers: testing for an enumeration member takes ten times as long.
-_DEBUG, _HISTORY = int(JitFlag.Debug), int(JitFlag.KernelHistory)
+_DEBUG = int(JitFlag.Debug)
 _REDUCED, _NUMBA = int(JitFlag.ReducedPrecision), int(JitFlag.NumbaCompiler)
 _PRODUCTS = "matvec(f16,", "matvec(f32,", "outer(f32,"  # `ReducedPrecision` concerns these
 _WATCHED = _DEBUG | int(JitFlag.LaunchBlocking)
@@ -64,6 +64,12 @@ class Duration:
     @property
     def last(self) -> int:
         return round(self.start.elapsed_time(self.end) * 1e6)
+
+    def interval(self, mark: Any, reached: float) -> tuple[float, float]:
+        """Returns the start and the end in seconds of a clock by which a later event was reached
+        at a given time; all have been reached."""
+        start, end = [reached - e._milliseconds(mark) * 1e-3 for e in (self.start, self.end)]
+        return start, end
 
 
 class MachineCode:
@@ -235,7 +241,7 @@ class CudaKernel(Kernel):
         device: Any = self.device
         queue, form = device.queue, code.form
         threads = code.threads
-        watched = flags.current & _HISTORY
+        watched = flags.current & history.OBSERVED
         time = Duration(device) if watched or len(self.durations) < MEASURED else None
         keep = keep or self
         queue.launch(code.entry, (grid, 1, 1), threads, block, form.shared, self.name, record, keep)
@@ -282,6 +288,8 @@ class CudaKernel(Kernel):
         self.codes[flags.current & self.flag_mask] = code
         self.seconds = time.perf_counter() - start
         self.compiled_at = self.launches
+        if (sink := events.sink) is not None:
+            sink.made("load" if self.state == "disk" else "compile", start, self)
         self.log_code()
         return code
 
@@ -324,7 +332,7 @@ class CudaKernel(Kernel):
             self.state = "numpy"
         start = time.perf_counter()
         debug.run(self.text, self.name, p, size)
-        if flags.current & _HISTORY:
+        if flags.current & history.OBSERVED:
             history.add(self, size, "numpy", time.perf_counter() - start)
         for buffer, values in written.items():
             device.write(buffer, values)

@@ -1,8 +1,8 @@
 """Names that users give to values, and the source lines that traced them; both appear as comments
 in kernel text and in graphs.
 
-Lines are recorded only in debug mode, because asking Python for them at every traced operation is
-slow.
+Lines are recorded only in debug mode, and while a report meets new kernels, because asking Python
+for them at every traced operation is slow.
 """
 
 from typing import Any
@@ -15,10 +15,18 @@ from .node import Node
 labels: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
 locations: WeakKeyDictionary[Any, Location] = WeakKeyDictionary()
 """The user's source lines that traced values and recorded variables, in debug mode."""
+noted: WeakKeyDictionary[Any, Location] = WeakKeyDictionary()
+"""The same while a report meets new kernels, apart from those: nothing else may depend on it."""
 
 
 def note_location(thing: Any) -> None:
-    locations[thing] = user_location()
+    table = locations if flags.current & flags.JitFlag.Debug else noted
+    table[thing] = user_location()
+
+
+def place_of(thing: Any) -> Location:
+    """Returns the line that traced a value or recorded a variable, if that was noted."""
+    return locations.get(thing) or noted.get(thing, ())
 
 
 flags.on_creation_in_debug_mode(Node, note_location)

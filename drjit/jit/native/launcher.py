@@ -13,6 +13,7 @@ from .language import Word, add, call, cas, load, room, store, word, xchg
 
 LOW = (1 << 32) - 1
 ENTRY = objects.size_of(objects.JobEntry)
+SHARE = objects.size_of(objects.Share)
 CLOCK = 8 if sys.platform == "darwin" else 1
 
 if sys.platform == "win32":
@@ -95,6 +96,21 @@ def ended(c: objects.Control, times: objects.Times) -> Word:
         times.last = times.end - times.start
         times.total = times.total + times.last
         times.launches = times.launches + 1
+        whole: objects.Times = times.whole
+        if whole != 0:
+            whole.last = times.last
+            whole.total = whole.total + times.last
+            whole.launches = whole.launches + 1
+
+
+def share_of(times: objects.Times, thread: Word) -> Word:
+    """Where a thread notes what it does of a launch; 0 if nobody wants to know."""
+    share = 0
+    if times != 0:
+        share = times.shares
+        if share != 0:
+            share = share + thread * SHARE
+    return share
 
 
 def run_block(kernel: Word, params: Word, size: Word, block: Word, b: Word, thread: Word) -> Word:
@@ -102,6 +118,28 @@ def run_block(kernel: Word, params: Word, size: Word, block: Word, b: Word, thre
     end = min(begin + block, size)
     if begin < end and kernel != 0:
         call("void(i64, i64, i64, i64, i64)", kernel, params, begin, end, b, thread)
+
+
+def run_noted(
+    c: objects.Control,
+    share: objects.Share,
+    kernel: Word,
+    params: Word,
+    size: Word,
+    block: Word,
+    b: Word,
+    thread: Word,
+) -> Word:
+    """Runs a block, and notes how long it took where there is a share."""
+    if share == 0:
+        run_block(kernel, params, size, block, b, thread)
+    else:
+        start = now(c)
+        run_block(kernel, params, size, block, b, thread)
+        if share.first == 0:
+            share.first = start
+        share.last = now(c)
+        share.busy = share.busy + share.last - start
 
 
 def run_finish(finish: Word, params: Word, size: Word, blocks: Word, threads: Word) -> Word:
@@ -142,7 +180,8 @@ def take(c: objects.Control, ticket: Word, thread: Word, spins: Word) -> Word:
             place = thread
             if blocks <= threads:
                 place = b
-            run_block(kernel, params, size, block, b, place)
+            share = share_of(times, thread)
+            run_noted(c, share, kernel, params, size, block, b, place)
             if add(job.done, 1, "acq_rel") + 1 == blocks:
                 run_finish(finish, params, size, blocks, threads)
                 ended(c, times)
@@ -283,9 +322,10 @@ def run(
     without the memory order that this thread needs to see their results."""
     load(c.completed, "acquire")
     begun(c, times)
+    share = share_of(times, c.workers)
     b = 0
     while 1:
-        run_block(kernel, params, size, block, b, 0)
+        run_noted(c, share, kernel, params, size, block, b, 0)
         b = b + 1
         if b * block >= size:
             break

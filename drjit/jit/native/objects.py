@@ -359,13 +359,26 @@ class Job(Structure):
 
 class Times(Structure):
     """The start and end of a launch, in nanoseconds of `time.perf_counter_ns`, and its duration;
-    the total duration of all launches that share this record, and their number."""
+    the total duration of all launches that share this record, and their number. `whole` is 0, or
+    the address of another record in which they count as well, `shares` that of a `Share` for each
+    worker and then one for the calling thread."""
 
     start: Word
     end: Word
     last: Word
     total: Word
     launches: Word
+    whole: Word
+    shares: Word
+
+
+class Share(Structure):
+    """What a thread did of a launch: when its first block began, when the last one ended, and how
+    many nanoseconds the blocks took."""
+
+    first: Word
+    last: Word
+    busy: Word
 
 
 class JobEntry(Structure):

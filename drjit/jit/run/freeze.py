@@ -25,9 +25,8 @@ from ..ir.dtype import DType
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from ..ir.scope import using
 from ..tuples import NamedTuple
-from . import freeze_size, history, launch, pending, schedule
+from . import events, freeze_size, history, launch, pending, schedule
 
-_HISTORY = int(JitFlag.KernelHistory)
 _recorders: dict[int, "Recorder"] = {}  # by the threads that are recording
 _plain: Callable = launch.run  # `launch.run` as it is while no thread records
 
@@ -193,7 +192,8 @@ class Replay:
         values = inputs + [None] * (self.recording.count - len(inputs))
         for number, constant in self.recording.constants:
             values[number] = constant
-        watched = flags.current & _HISTORY
+        watched, sink = flags.current & history.OBSERVED, events.sink
+        start = None if sink is None else sink.begin()
         if watched:
             history.now.mode = "Replayed"
         try:
@@ -208,6 +208,8 @@ class Replay:
         finally:
             if watched:
                 history.now.mode = "Inactive"
+            if sink is not None:
+                sink.end("schedule", start, text="a frozen function is replayed")
         schedule.catch_up()
         return values
 

@@ -1,4 +1,5 @@
-"""The history of launched kernels, recorded if `JitFlag.KernelHistory` is set."""
+"""The history of launched kernels, recorded if `JitFlag.KernelHistory` is set. Launches on all
+devices and in all tiers come here, also for the `sink` of a report."""
 
 import threading
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from typing import Any
 
 from .. import flags
 from ..tuples import NamedTuple
+from . import events
 
 
 class WholeOperation(NamedTuple):
@@ -47,6 +49,8 @@ now = _Now()
 
 launches: list[Launch] = []
 _HISTORY = int(flags.JitFlag.KernelHistory)
+OBSERVED = _HISTORY | int(flags.JitFlag.Record)
+"""Flags under which launches are to be recorded here."""
 
 
 def add(kernel: Any, size: int, tier: str, time: Any) -> None:
@@ -55,12 +59,14 @@ def add(kernel: Any, size: int, tier: str, time: Any) -> None:
     rendering = kernel.rendering if number == 1 else 0.0
     # What an operation reads may be computed on the way, by kernels of programs.
     whole = now.whole if kernel.program is None else None
-    launches.append(
-        Launch(
-            kernel, size, tier, time, kernel.state, number == kernel.compiled_at, rendering,
-            now.mode, whole,
-        )
+    launch = Launch(
+        kernel, size, tier, time, kernel.state, number == kernel.compiled_at, rendering, now.mode,
+        whole,
     )  # fmt: skip
+    if flags.current & _HISTORY:
+        launches.append(launch)
+    if (sink := events.sink) is not None:
+        sink.launched(launch)
 
 
 def take() -> list[list[Launch]]:
@@ -80,7 +86,7 @@ def one_operation(kind: str, size: Callable[..., int]) -> Callable[[Callable], C
     def decorator(function: Callable) -> Callable:
         @wraps(function)
         def call(*arguments: Any) -> Any:
-            if not flags.current & _HISTORY or now.whole is not None:
+            if not flags.current & OBSERVED or now.whole is not None:
                 return function(*arguments)
             now.whole = WholeOperation(kind, size(*arguments))
             try:

@@ -21,7 +21,7 @@ from ..ir.effects import afters, block_effects, old_values, undo, without_escape
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from ..ir.scope import ACTIVE, WRITTEN, BlockData
 from ..text import program, source, structure
-from . import launch, pending, stages
+from . import events, launch, pending, stages
 from . import plan as plans
 from .plan import Launch, Plan
 
@@ -50,7 +50,7 @@ _NOT_COMPUTED = frozenset((BUFFER, LITERAL, AFTER))
 _labels: dict = label.labels.data  # type: ignore[attr-defined]
 # These have no single value to keep. An observer needs to know of every launch.
 _WATCHED = int(flags.JitFlag.Debug | flags.JitFlag.KernelHistory | flags.JitFlag.FreezingScope)
-_APART = _WATCHED | int(flags.JitFlag.LaunchBlocking)
+_APART = _WATCHED | int(flags.JitFlag.LaunchBlocking | flags.JitFlag.Record)
 
 
 def evaluate(roots: list[Node], device: Device | None = None) -> bool:
@@ -238,6 +238,19 @@ def _old_values(roots: list[Node]) -> list[Node]:
 
 def _evaluate(roots: list[Node], device: Device | None) -> None:
     """Launches kernels for nodes, among which there may be side effects."""
+    sink = None if _preview is not None else events.sink
+    if sink is None:
+        _in_order(roots, device)
+        return
+    start = sink.begin()
+    try:
+        _in_order(roots, device)
+    finally:
+        sink.end("schedule", start)
+
+
+def _in_order(roots: list[Node], device: Device | None) -> None:
+    """Splits an evaluation into launches, one after the other."""
     if len(roots) > 1:
         roots = list(dict.fromkeys(roots))
     roots, graph = _collect(roots)
@@ -324,8 +337,11 @@ def _perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> None:
 
 def launch_all(launches: Sequence[tuple], order: list[Node]) -> None:
     """Performs launches of a plan: nodes become buffers."""
+    sink = None if _preview is not None else events.sink
     for made, lanes, a, b, c, d, e in launches:
         roots, targets = a(order), e(order)
+        if sink is not None:
+            sink.meet(made, roots)
         effects = [n.data for n in targets] if targets else ()
         operands = b(order), c(order), d(order), effects
         if _preview is not None:

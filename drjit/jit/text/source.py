@@ -100,34 +100,40 @@ RENDER: dict[str, Callable[[Instr, list[str]], str]] = {
 }
 
 
-def render(program: Program) -> str:
-    """Returns the kernel text of a program."""
-    writer = _SourceWriter(program)
+def render(program: Program, notes: Sequence[str] = ()) -> str:
+    """Returns the kernel text of a program. Statements have the `notes` on their instructions as
+    comments; without any, the labels, which may change what is a statement of its own."""
+    writer = _SourceWriter(program, notes)
     writer.statements(program.body, 1)
     names, lines = writer.names, writer.lines
     for o in program.outputs:
         value, code = names[o.value], o.dtype.code
         if o.kind == "store" and o.dtype.is_vector:
             if writer.is_uniform(o.value):
-                value, text = writer.fresh(), writer.whole(o.value)
-                lines.append(f"    {value} = {text}")
+                value, whole = writer.fresh(), writer.whole(o.value)
+                lines.append(f"    {value} = {whole}")
             code = f"{o.dtype.element.code}, {o.dtype.count}"
-            lines.append(f"    store_vector({code}, p[{o.param}], i, {value})")
+            text = f"store_vector({code}, p[{o.param}], i, {value})"
         elif o.kind == "store":
             how = "stream" if program.streams else "store"
-            lines.append(f"    {how}({code}, p[{o.param}], i, {value})")
+            text = f"{how}({code}, p[{o.param}], i, {value})"
         elif o.kind == "reduce":
             words = f"p[{o.param}], p[{o.param + 1}]"
             reduction = program.instrs[o.value].data
-            lines.append(f"    reduce({code}, {reduction!r}, {words}, i, {value})")
+            text = f"reduce({code}, {reduction!r}, {words}, i, {value})"
+        else:
+            continue
+        lines.append(f"    {text}{writer.comment(o.value) if writer.has_notes else ''}")
     return "\n".join(["def kernel(i, p):", *lines, *writer.functions.values()]) + "\n"
 
 
 class _SourceWriter:
     """The lines of a kernel text so far, and the names of instruction values."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, notes: Sequence[str] = ()) -> None:
         self.program, self.instrs = program, program.instrs
+        self.has_notes = bool(notes)
+        self.notes = notes or [i.label for i in program.instrs]
         self.names: list[str] = [""] * len(program.instrs)
         self.lines: list[str] = []
         self.has_vectors = any(t.is_vector for t in {i.dtype for i in program.instrs})
@@ -143,6 +149,18 @@ class _SourceWriter:
         self.states = {s for i in program.instrs if type(i.data) is Loop for s in i.data.states}
         # The first bounds check of the current function, passed by its calls.
         self.check: Instr | None = None
+
+    def comment(self, number: int) -> str:
+        """Returns the comment on the statement of an instruction."""
+        note = self.notes[number]
+        return f"  # {note}" if note else ""
+
+    def mark(self, begin: int, number: int) -> None:
+        """Adds the note on a loop or branch to its own lines, which come from `begin` on."""
+        lines = self.lines
+        for k in range(begin, len(lines) if self.has_notes else begin):
+            if "  # " not in lines[k]:
+                lines[k] += self.comment(number)
 
     def fresh(self) -> str:
         """Returns a new name for a value."""
@@ -162,24 +180,28 @@ class _SourceWriter:
                 done.add(other)
                 both = names[number], names[other] = self.fresh(), self.fresh()
                 sine, cosine = both if i.op is op.sin else both[::-1]
-                lines.append(f"{indent}{sine}, {cosine} = sincos({names[i.args[0]]})")
-            elif type(i.data) is Loop:
-                self.loop(i.data, depth)
-            elif type(i.data) is Branch:
-                self.branch(i.data, depth)
+                text = f"{indent}{sine}, {cosine} = sincos({names[i.args[0]]})"
+                lines.append(text + self.comment(number))
+            elif i.op.block:
+                begin = len(lines)
+                if type(i.data) is Loop:
+                    self.loop(i.data, depth)
+                else:
+                    self.branch(i.data, depth)
+                self.mark(begin, number)
             elif not i.op.elementwise:
                 self.statement(number, indent)
             elif number not in done:
                 name = self.fresh()
                 text = f"{indent}{name} = {RENDER[i.op.kind](i, [names[a] for a in i.args])}"
                 names[number] = name
-                lines.append(f"{text}  # {i.label}" if i.label else text)
+                lines.append(text + self.comment(number))
 
     def statement(self, number: int, indent: str) -> None:
         """Writes an instruction that is not element-wise, if it needs a statement."""
         names, i = self.names, self.instrs[number]
         o, kind, args = i.op, i.op.kind, [names[a] for a in i.args]
-        comment = f"  # {i.label}" if i.label else ""
+        comment = self.comment(number)
         if kind == "literal":
             names[number] = f"c{i.param - 1 - len(self.program.inputs)}"
             if number in self.read_values:  # not just a position

@@ -313,11 +313,14 @@ class KernelArguments(NamedTuple):
     checks: tuple[int, ...] | None
 
 
-def canonicalize(graph: ProgramGraph, roots: list[Node]) -> tuple[list[Node], KernelArguments]:
+def canonicalize(
+    graph: ProgramGraph, roots: Sequence[Node], again: bool = False
+) -> tuple[list[Node], KernelArguments]:
     """Numbers the nodes of a new program. Literals share a parameter if they were equal in all
     programs with this structure. Inputs and literals are ordered by first use, because their order
     of creation often changes from one step of a program to the next. Returns the nodes of the
-    program's kernel in order, and the kernel's arguments."""
+    program's kernel in order, and the kernel's arguments. `again` says that it has a kernel
+    already."""
     place = {n.id: k for k, n in enumerate(graph.literals)}
     nodes = graph.ordered()
     if any(n.op.block for n in nodes):
@@ -332,7 +335,9 @@ def canonicalize(graph: ProgramGraph, roots: list[Node]) -> tuple[list[Node], Ke
     structure = tuple([n.id for n in roots])
     joint: dict[tuple[int, int], int] = {}
     pairs = zip(_equal.get(structure, occurrences), occurrences, strict=True)
-    shared = _equal[structure] = tuple([joint.setdefault(pair, len(joint)) for pair in pairs])
+    shared = tuple([joint.setdefault(pair, len(joint)) for pair in pairs])
+    if not again:
+        _equal[structure] = shared
     if shared != tuple(range(len(occurrences))):  # some share a parameter
         assign_numbers(nodes, shared)
     literals = dict(zip(reversed(shared), reversed(occurrences), strict=True))
@@ -349,7 +354,7 @@ def _places(positions: list[int], among: list[Node]) -> tuple[int, ...] | None:
     return None if positions == [*range(len(among))] else tuple(positions)
 
 
-def _needed(roots: list[Node]) -> set[Node]:
+def _needed(roots: Sequence[Node]) -> set[Node]:
     """Returns the nodes that roots depend on; in loops and branches, by way of the results that are
     used."""
     parts: dict[Node, RegionOperands] = {}

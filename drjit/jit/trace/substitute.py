@@ -88,7 +88,7 @@ class Substitution:
         """
         replacements, size = self.replacements, self.size
         get, untouched = replacements.get, replacements.keys().isdisjoint
-        named = bool(flags.current & 1 or label.labels)
+        named = bool(flags.current & 1 or flags.lines_are_noted or label.labels)
         first, last, shared = self._derived.first, self._derived.last, self._shared
         values = self._values
         nodes = needed if needed is not None and self.fits else self.collect(roots)
@@ -197,6 +197,6 @@ class Substitution:
 def _copy_notes(n: Node, copy: Node) -> None:
     """Gives a copy the label and source location of the original."""
     notes: WeakKeyDictionary[Node, Any]
-    for notes in (label.labels, label.locations):
+    for notes in (label.labels, label.locations, label.noted):
         if n in notes:
             notes[copy] = notes[n]

@@ -1,0 +1,38 @@
+"""What evaluations, compilations, launches and waits tell while a report records. All of them ask
+for the `sink`, in places that take long in any case; what becomes of it, nobody here knows.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from ..ir.node import Node
+
+
+class Sink(ABC):
+    """What is told of events. Threads that compile call it as well."""
+
+    @abstractmethod
+    def begin(self) -> Any:
+        """Takes note that something begins in this thread, whose `end` gets the result."""
+
+    @abstractmethod
+    def end(self, kind: str, start: Any, text: str = "") -> None:
+        """Takes note of what it was: `schedule`, `wait` or `traverse`."""
+
+    @abstractmethod
+    def made(self, kind: str, start: float, kernel: Any, text: str = "") -> None:
+        """Takes note that this thread has just done a `compile` or `load` of a kernel, since a time
+        of `time.perf_counter`."""
+
+    @abstractmethod
+    def meet(self, kernel: Any, roots: Sequence[Node]) -> None:
+        """Is called before a kernel is launched, with the nodes that it computes."""
+
+    @abstractmethod
+    def launched(self, launch: Any) -> None:
+        """Takes note of a `history.Launch`."""
+
+
+sink: Sink | None = None
+"""What is told, while a report records."""

@@ -1,0 +1,52 @@
+"""A report as a Chrome trace, which https://ui.perfetto.dev and `chrome://tracing` open."""
+
+from typing import Any
+
+
+def chrome(data: dict[str, Any]) -> dict[str, Any]:
+    """Returns the events of a report as a Chrome trace, in its JSON object format: rows are
+    threads, and the memory in use is a counter."""
+    places, kernels = data["places"], data["kernels"]
+    rows: list[dict[str, Any]] = [
+        {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": data["program"]["command"]}}
+    ]
+    for number, name in enumerate(data["threads"]):
+        rows += [
+            {"ph": "M", "pid": 1, "tid": number, "name": "thread_name", "args": {"name": name}},
+            {
+                "ph": "M", "pid": 1, "tid": number, "name": "thread_sort_index",
+                "args": {"sort_index": number},
+            },
+        ]  # fmt: skip
+    open_until: dict[int, list[float]] = {}
+    for kind, thread, start, end, place, ref, text in data["events"]:
+        # Slices of a row have to be nested, and joined ones may overlap others.
+        ends = open_until.setdefault(thread, [])
+        while ends and ends[-1] <= start:
+            ends.pop()
+        if ends:
+            end = min(end, ends[-1])
+        ends.append(end)
+        args = {"line": describe(places[place])} if place else {}
+        if text:
+            args["note"] = text
+        name = kind
+        if ref >= 0:
+            name = kernels[ref]["title"] if kind == "kernel" else f"{kind} {kernels[ref]['title']}"
+            args["kernel"] = kernels[ref]["name"]
+        rows.append(
+            {
+                "ph": "X", "pid": 1, "tid": thread, "name": name, "cat": kind, "ts": start,
+                "dur": round(max(end - start, 0), 1), "args": args,
+            }
+        )  # fmt: skip
+    for time, nbytes in data["memory"]:
+        rows.append({"ph": "C", "pid": 1, "name": "memory", "ts": time, "args": {"bytes": nbytes}})
+    return {"traceEvents": rows, "displayTimeUnit": "ms", "otherData": data["program"]}
+
+
+def describe(place: list) -> str:
+    """Returns a place as `train.py:41 in loss`."""
+    path, line, function = place
+    where = f"{path}:{line}"
+    return where if function in ("", "<module>") else f"{where} in {function}"
