@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from ..jit import flags, processor
 from ..jit.cpu import variants
 from ..jit.flags import JitFlag
-from ..jit.target import simd
 from ..jit.target.simd import kernel, llvm
 from ..jit.target.simd.ir import KernelError
 from . import debug_lines
@@ -83,7 +82,7 @@ def describe(entries: Sequence[dict[str, Any]], kernels: Sequence[Any], notes: l
             "ir": [text for text, _ in ir], "ir_lines": [line for _, line in ir],
             "asm": [row.text for row in rows], "asm_lines": [row.line for row in rows],
             "asm_kind": found.kind,
-            "absorbed": absorbed(entry["text"], {row.line for row in found.rows}),
+            "absorbed": [*map(list, absorbed(entry["text"], {row.line for row in found.rows}))],
         }  # fmt: skip
         room -= sum([len(line) + 8 for line in (*entry["ir"], *entry["asm"])])
     if left:
@@ -223,7 +222,7 @@ def assembly(code: str, comment: str) -> list[Row]:
     return _filled(rows)
 
 
-def absorbed(text: Sequence[str], present: Container[int]) -> dict[int, int]:
+def absorbed(text: Sequence[str], present: Container[int]) -> list[tuple[int, int]]:
     """Returns the statements of a kernel's text without an instruction of their own, each with the
     one whose instructions do their work: a product fused into a sum, a mask that is only tested."""
     users: dict[str, list[int]] = {}
@@ -240,7 +239,7 @@ def absorbed(text: Sequence[str], present: Container[int]) -> dict[int, int]:
             into = next(filter(None, [k if k in present else found.get(k) for k in following]), 0)
             if into:
                 found[number] = into
-    return found
+    return sorted(found.items())
 
 
 def _filled(rows: list[Row]) -> list[Row]:
