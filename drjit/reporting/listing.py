@@ -21,8 +21,8 @@ from . import debug_lines
 
 MOST_KERNELS = 24
 MOST_SECONDS = 10.0
-MOST_LINES, MOST_BYTES = 4_000, 2_000_000
-"""Of a listing, and of all."""
+MOST_BYTES = 2_500_000
+"""Of all listings."""
 
 _METADATA = re.compile(r"(?:,? !(?!dbg\b)[\w.]+ !\d+)+(?=,|$| \{)| #\d+(?=$| \{|, )")
 _LOCATION = re.compile(r"^!(\d+) = !DILocation\(line: (\d+)", re.M)
@@ -30,6 +30,7 @@ _DBG = re.compile(r",? !dbg !(\d+)")
 _ADDRESS = re.compile(r"\.long\t(\.L\w+)-.*\n\t\.long\t(\d+)")
 _BLOCK = re.compile(r"[.$]?L_*BB\d+_\d+:")
 _DEPTH = re.compile(r"in Loop: .*Depth=(\d+)|=>\s*This (?:Inner )?Loop Header: Depth=(\d+)")
+_CALL = re.compile(r"\s+(?:call[\w.]*|bl)\s+(?:\([^)]*\), *)?\"?([\w.$*%]+)")
 _LOOP = "loop"  # the remark on a label where a loop begins
 _WIDTHS = {64: "AVX-512", 32: "AVX2", 16: "NEON"}
 
@@ -64,8 +65,15 @@ def describe(entries: Sequence[dict[str, Any]], kernels: Sequence[Any], notes: l
     for rank, k in enumerate(order):
         entry, it = entries[k], kernels[k]
         entry.setdefault("words", [])
-        entry |= {"ir": [], "ir_lines": [], "asm": [], "asm_lines": [], "asm_kind": ""}
-        late = time.perf_counter() - start > MOST_SECONDS or room < 0
+        entry |= {
+            "ir": [],
+            "ir_lines": [],
+            "asm": [],
+            "asm_lines": [],
+            "asm_kind": "",
+            "absorbed": [],
+        }
+        late = time.perf_counter() - start > MOST_SECONDS
         if rank >= MOST_KERNELS or late or not entry["text"]:
             left += 1
             continue
@@ -75,16 +83,18 @@ def describe(entries: Sequence[dict[str, Any]], kernels: Sequence[Any], notes: l
             entry["words"].append(f"There is no listing: {error}.")
             continue
         entry["words"] += words(it, found)
-        ir, rows = found.ir[:MOST_LINES], found.rows[:MOST_LINES]
-        if len(ir) < len(found.ir) or len(rows) < len(found.rows):
-            entry["words"].append(f"The listing ends after {MOST_LINES:,} lines.")
+        size = sum([len(row[0]) + 8 for row in (*found.ir, *found.rows)])
+        if size > room:
+            entry["words"].append("Its listing is too long for this report.")
+            left += 1
+            continue
+        room -= size
         entry |= {
-            "ir": [text for text, _ in ir], "ir_lines": [line for _, line in ir],
-            "asm": [row.text for row in rows], "asm_lines": [row.line for row in rows],
+            "ir": [text for text, _ in found.ir], "ir_lines": [line for _, line in found.ir],
+            "asm": [row.text for row in found.rows], "asm_lines": [row.line for row in found.rows],
             "asm_kind": found.kind,
             "absorbed": [*map(list, absorbed(entry["text"], {row.line for row in found.rows}))],
         }  # fmt: skip
-        room -= sum([len(line) + 8 for line in (*entry["ir"], *entry["asm"])])
     if left:
         notes.append(
             f"{left} kernels have no listing: those of others cost more, and took long enough"
@@ -209,6 +219,9 @@ def assembly(code: str, comment: str) -> list[Row]:
             continue
         if word.startswith(".loc"):
             place = int(word.split()[2])
+        elif word.startswith(".") and (" .entry " in word or ".func " in word):  # of PTX
+            depth = place = 0
+            rows.append(Row(word, 0))
         elif text.endswith(":"):
             if _BLOCK.match(text):
                 rows.append(Row(text, 0, depth))
@@ -273,12 +286,12 @@ def words(it: Any, found: Listing) -> list[str]:
         said.append(f"{len(inner)} instructions in loops, of {total} in all.")
     if loops > 1:
         deepest = max([row.depth for row in inner])
-        said.append(f"{loops} loops, that over packets included, nested up to {deepest} deep.")
+        said.append(f"{loops} loops, that over packets included, up to {deepest} in each other.")
     said += _about_spills(inner)
-    called = [row.text.split()[-1] for row in inner if re.match(r"\s+(call|bl\b)", row.text)]
+    called = [m for row in inner if (m := _CALL.match(row.text))]
     if called:
-        names = ", ".join(sorted({name.strip('"*@;()') for name in called}))
-        said.append(f"{len(called)} calls of functions that are not inlined: {names}.")
+        names = ", ".join(sorted({m[1] for m in called}))
+        said.append(f"{_count(len(called), 'call')} of functions that are not inlined: {names}.")
     return said + _about_memory(it.text, inner)
 
 
@@ -315,8 +328,8 @@ def _about_spills(inner: Iterable[Row]) -> list[str]:
     loads = sum(["Reload" in row.remark for row in inner])
     if not stores and not loads:
         return []
-    what = f"{stores} values spilled to the stack, {loads} reloads in loops"
-    return [f"{what}: there are more values in use than registers."]
+    what = f"{_count(stores, 'value')} spilled to the stack and {_count(loads, 'reload')} in loops"
+    return [f"{what}: more values are in use than there are registers."]
 
 
 def _about_memory(text: str, inner: Iterable[Row]) -> list[str]:
@@ -325,8 +338,12 @@ def _about_memory(text: str, inner: Iterable[Row]) -> list[str]:
     by_instruction = sum([bool(re.match(r"\s+vp?gather", row.text)) for row in inner])
     said = []
     if gathers:
-        how = "" if not by_instruction else f" ({by_instruction} gather instructions)"
-        said.append(f"{gathers} gathers{how}.")
+        how = f", by {_count(by_instruction, 'instruction')} for several lanes"
+        said.append(f"{_count(gathers, 'gather')}{how if by_instruction else ', lane by lane'}.")
     if scatters:
-        said.append(f"{scatters} scatters, carried out lane by lane or with atomics.")
+        said.append(f"{_count(scatters, 'scatter')}, lane by lane.")
     return said
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
