@@ -71,17 +71,12 @@ class Cost:
             return self._types.get(e.id, ("", 1))
         if isinstance(e, ast.Call):
             return self._call(e.func.id, e.args)  # type: ignore[attr-defined]
-        if isinstance(e, ast.Tuple):
-            first, *_ = [self._value(x) for x in e.elts]
-            return first
-        operands = {
-            ast.BinOp: lambda e: [e.left, e.right], ast.UnaryOp: lambda e: [e.operand],
-            ast.Compare: lambda e: [e.left, *e.comparators],
-        }.get(type(e), lambda e: [])(e)  # type: ignore  # fmt: skip
+        operands = [self._value(x) for x in ast.iter_child_nodes(e) if isinstance(x, ast.expr)]
         if not operands:
             return "", 1
-        value = self._widest([self._value(x) for x in operands])
-        self._count(value)
+        value = self._widest(operands)
+        if not isinstance(e, ast.Tuple):
+            self._count(value)
         return ("mask", value[1]) if isinstance(e, ast.Compare) else value
 
     def _widest(self, values: Sequence[Value]) -> Value:

@@ -16,7 +16,6 @@ from ..jit import flags, processor
 from ..jit.cpu import variants
 from ..jit.flags import JitFlag
 from ..jit.target.simd import kernel, llvm
-from ..jit.target.simd.ir import KernelError
 from . import debug_lines
 
 MOST_KERNELS = 24
@@ -50,11 +49,13 @@ class Row(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """LLVM IR with the line of the kernel's text of each of its lines, and machine code."""
+    """LLVM IR with the line of the kernel's text of each of its lines, machine code, its kind, and
+    which passes LLVM ran."""
 
     ir: list[tuple[str, int]]
     rows: list[Row]
     kind: str
+    passes: str = ""
 
 
 def describe(entries: Sequence[dict[str, Any]], kernels: Sequence[Any], notes: list[str]) -> None:
@@ -64,41 +65,33 @@ def describe(entries: Sequence[dict[str, Any]], kernels: Sequence[Any], notes: l
     order = sorted(range(len(entries)), key=lambda k: -entries[k]["seconds"])
     for rank, k in enumerate(order):
         entry, it = entries[k], kernels[k]
-        entry.setdefault("words", [])
-        entry |= {
-            "ir": [],
-            "ir_lines": [],
-            "asm": [],
-            "asm_lines": [],
-            "asm_kind": "",
-            "absorbed": [],
-        }
-        late = time.perf_counter() - start > MOST_SECONDS
-        if rank >= MOST_KERNELS or late or not entry["text"]:
+        found, said = Listing([], [], ""), entry.setdefault("words", [])
+        is_late = time.perf_counter() - start > MOST_SECONDS
+        if rank >= MOST_KERNELS or is_late or not entry["text"]:
             left += 1
-            continue
-        try:
-            found = of_gpu(it) if hasattr(it, "lowered") else of_processor(it)
-        except (ImportError, KernelError, RuntimeError) as error:
-            entry["words"].append(f"There is no listing: {error}.")
-            continue
-        entry["words"] += words(it, found)
-        size = sum([len(row[0]) + 8 for row in (*found.ir, *found.rows)])
-        if size > room:
-            entry["words"].append("Its listing is too long for this report.")
-            left += 1
-            continue
-        room -= size
+        else:
+            try:
+                found = of_processor(it) if it.device.on_host else of_gpu(it)
+            except Exception as error:  # the rest of a report is worth having
+                said.append(f"There is no listing ({type(error).__name__}: {error}).")
+        if found.rows:
+            said += words(it, found)
+            size = sum([len(row[0]) + 8 for row in (*found.ir, *found.rows)])
+            if size > room:
+                said.append("Its listing is too long for this report.")
+                found, left = Listing([], [], ""), left + 1
+            else:
+                room -= size
+        present = {row.line for row in found.rows}
         entry |= {
             "ir": [text for text, _ in found.ir], "ir_lines": [line for _, line in found.ir],
             "asm": [row.text for row in found.rows], "asm_lines": [row.line for row in found.rows],
             "asm_kind": found.kind,
-            "absorbed": [*map(list, absorbed(entry["text"], {row.line for row in found.rows}))],
+            "absorbed": absorbed(entry["text"], present) if present else [],
         }  # fmt: skip
     if left:
-        notes.append(
-            f"{left} kernels have no listing: those of others cost more, and took long enough"
-        )
+        have = "kernel has" if left == 1 else "kernels have"
+        notes.append(f"{left} {have} no listing: there is room and time for those that cost most")
 
 
 # ---- The processor
@@ -114,6 +107,7 @@ def variant_of(it: Any) -> tuple[variants.Variant, int]:
     for found in (options, 0, variants.FAST_MATH, options | variants.NUMBA):
         if variants.key_of(it.text, found, lanes) == key:
             options = found
+            break
     return it.running, options
 
 
@@ -131,20 +125,30 @@ def compiled(
     plain = kernel.module_text(text, name, lanes, contract)
     tagged = kernel.module_text(text, name, lanes, contract, debug_lines.tagging()).ir
     ir = debug_lines.with_locations(tagged, sys.platform == "linux")
-    with llvm.compiler(_with_remarks) as c:
+    with llvm.compiler(_for_processor) as c:
         module = c.module(ir, *plain.options)
         optimized = str(module)  # which generating code changes
         level = llvm.level_of(plain.ir, plain.plain) if level is None else level
         code = llvm.emit(c.machine(level), module, False).decode()
+    if plain.vectorizes:
+        passes = "all of its passes, which compute several lanes of loops at once"
+    elif plain.plain:
+        passes = "hardly any passes: there is nothing to inline or to combine"
+    else:
+        combined = "" if plain.uncombined else " and instructions combined"
+        passes = f"few passes: functions were inlined{combined}"
     architecture = processor.architecture()
-    comment = "#" if architecture == "x86-64" else "//"
-    return Listing(without_metadata(optimized), assembly(code, comment), architecture)
+    rows = assembly(code, "#" if architecture == "x86-64" else "//")
+    return Listing(without_metadata(optimized), rows, architecture, passes)
 
 
-def _with_remarks(level: int) -> Any:
-    """Returns a code generator that tells of loops and spills in comments."""
+def _for_processor(level: int) -> Any:
+    return _with_remarks(llvm.new_machine(level))
+
+
+def _with_remarks(machine: Any) -> Any:
+    """Has a code generator tell of loops and spills in comments."""
     debug_lines.keep_merged()
-    machine = llvm.new_machine(level)
     machine.set_asm_verbosity(True)
     return machine
 
@@ -165,18 +169,18 @@ def of_gpu(it: Any) -> Listing:
     plain = gpu.translate(*given).code
     target = f'target datalayout = "{nvptx.LAYOUT}"\ntarget triple = "{nvptx.TRIPLE}"\n'
     ir = target + debug_lines.with_locations(gpu.translate(*given, debug_lines.tagging()).code)
-    level = 1 if plain.count("\n") + 3 > llvm.LONG else 3
-
-    def machine(capability: tuple[int, int], level: int) -> Any:
-        made = nvptx.new_machine(capability, level)
-        made.set_asm_verbosity(True)
-        return made
-
-    with llvm.compiler(machine, capability) as c:
+    level = 1 if plain.count("\n") + 3 > llvm.LONG else 3  # as `nvptx.ptx` has it
+    with llvm.compiler(_for_gpu, capability) as c:
         module = c.module(ir)
         optimized = str(module)
         code = llvm.emit(c.machine(level), module, False).decode()
     return Listing(without_metadata(optimized), assembly(code, "//"), "PTX")
+
+
+def _for_gpu(capability: tuple[int, int], level: int) -> Any:
+    from ..jit.target.cuda import nvptx
+
+    return _with_remarks(nvptx.new_machine(capability, level))
 
 
 # ---- Texts of LLVM
@@ -235,7 +239,7 @@ def assembly(code: str, comment: str) -> list[Row]:
     return _filled(rows)
 
 
-def absorbed(text: Sequence[str], present: Container[int]) -> list[tuple[int, int]]:
+def absorbed(text: Sequence[str], present: Container[int]) -> list[list[int]]:
     """Returns the statements of a kernel's text without an instruction of their own, each with the
     one whose instructions do their work: a product fused into a sum, a mask that is only tested."""
     users: dict[str, list[int]] = {}
@@ -252,7 +256,7 @@ def absorbed(text: Sequence[str], present: Container[int]) -> list[tuple[int, in
             into = next(filter(None, [k if k in present else found.get(k) for k in following]), 0)
             if into:
                 found[number] = into
-    return sorted(found.items())
+    return [[number, found[number]] for number in sorted(found)]
 
 
 def _filled(rows: list[Row]) -> list[Row]:
@@ -276,9 +280,8 @@ def _filled(rows: list[Row]) -> list[Row]:
 
 def words(it: Any, found: Listing) -> list[str]:
     """Returns what is worth knowing about the code of a kernel, in short sentences."""
-    said = []
-    if found.kind != "PTX":
-        said += _about_variant(it)
+    said = [] if found.kind == "PTX" else _about_variant(it)
+    said += [f"LLVM ran {found.passes}."] if found.passes else []
     inner = [row for row in found.rows if row.depth and row.is_instruction]
     loops = sum([row.remark == _LOOP for row in found.rows])
     if inner:
@@ -298,10 +301,8 @@ def words(it: Any, found: Listing) -> list[str]:
 def _about_variant(it: Any) -> list[str]:
     variant, options = variant_of(it)
     size = llvm.host().register_bytes
-    vectors = max(variant.lanes * 4 // size, 1)
-    name = _WIDTHS.get(size, "vectors")
-    several = f"{vectors} vectors of {size // 4}" if vectors > 1 else "one vector"
-    said = [f"{variant.lanes} lanes a packet: {several} of 32 bits each ({name})."]
+    several = _count(max(variant.lanes * 4 // size, 1), "register")
+    said = [f"{variant.lanes} lanes a packet: 32-bit values take {several} of {_WIDTHS[size]}."]
     if variant.lanes == 1:
         said = ["A packet is one lane, which has loops of its own."]
     if it.running is None:
@@ -312,15 +313,7 @@ def _about_variant(it: Any) -> list[str]:
         said.append("A baseline on narrow packets ran; hot kernels are compiled again.")
     if options & variants.NUMBA:
         said.append("Numba compiled it; this is the code of the compiler of this package.")
-    module = kernel.module_text(it.text, it.name, variant.lanes, bool(options & variants.FAST_MATH))
-    if module.vectorizes:
-        passes = "all of its passes, which compute several lanes of loops at once"
-    elif module.plain:
-        passes = "hardly any passes: there is nothing to inline or to combine"
-    else:
-        passes = "few passes: functions were inlined"
-        passes += "" if module.uncombined else " and instructions combined"
-    return [*said, f"LLVM ran {passes}."]
+    return said
 
 
 def _about_spills(inner: Iterable[Row]) -> list[str]:

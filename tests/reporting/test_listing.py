@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from drjit.jit.target.simd import llvm
 from drjit.llvm.ad import ArrayXf, Float, Float16, Float64, TensorXf16, UInt, UInt64
 from drjit.opt import Adam
 from drjit.reporting import debug_lines, listing, machine
+from drjit.reporting.report import Report
 
 COMMENT = "#" if listing.processor.architecture() == "x86-64" else "//"
 
@@ -37,7 +39,7 @@ def wide() -> object:
 
 
 @dr.syntax
-def loop() -> object:
+def loop() -> Any:
     i, s = dr.arange(UInt, 1000) % 30, dr.zeros(Float, 1000)
     while i > 0:
         if i % 3 == 0:
@@ -78,12 +80,18 @@ def long() -> object:
 PROGRAMS = [elementwise, wide, loop, memory, network, long]
 
 
+def met(r: Report) -> dict[str, Any]:
+    """The kernels of a report by name, before it has their listings."""
+    assert r._writer is not None
+    return {k.kernel.name: k.kernel for k in r._writer.met}
+
+
 def kernels_of(program: Callable[[], object]) -> list:
     """The kernels that a program needs."""
     dr.kernel_history_clear()
     with dr.report() as r:
         dr.eval(program())
-    names = {k.kernel.name for k in r._writer.met}
+    names = met(r)
     found = [k for d in devices() for k in d.kernels() if k.name in names]
     assert found
     return found
@@ -171,7 +179,7 @@ def test_examples(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "argv", [name, *arguments, "--output", str(tmp_path / "out.png")])
     with dr.report() as r:
         runpy.run_module(f"drjit_examples.{name}", run_name="__main__")
-    kernels = {met.kernel.name: met.kernel for met in r._writer.met}
+    kernels = met(r)
     entries = sorted(r.data()["kernels"], key=lambda e: -e["seconds"])
     listed = [e for e in entries if e["asm"]]
     assert listed[:3] == entries[:3]
@@ -212,7 +220,7 @@ def test_spills_are_counted() -> None:
 
 def test_statements_without_instructions() -> None:
     text = ["def kernel(i, p):", "    a = x * x", "    b = a", "    c = b + x", "    d = x - x"]
-    assert listing.absorbed(text, {4}) == [(2, 4), (3, 4)]
+    assert listing.absorbed(text, {4}) == [[2, 4], [3, 4]]
 
 
 def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
