@@ -63,7 +63,7 @@ def target() -> tuple[str, str]:
     if wish == "native":
         return llvm.get_host_cpu_name(), present.flatten()
     llvm.initialize_native_target()
-    kind = _architecture()
+    kind = architecture()
     all_names = {*present, *(_ARM_FEATURES if kind == "aarch64" else ())}
     names = sorted(name for name in all_names if name.startswith(_USED_PREFIXES))
     features, *others = _features((wish, *_SUGGESTED.get(kind, ())), names)
@@ -85,7 +85,7 @@ def target() -> tuple[str, str]:
     return wish, ",".join(f"+{name}" for name in names if name in features)
 
 
-def _architecture() -> str:
+def architecture() -> str:
     name = str(binding().get_process_triple()).partition("-")[0]
     return "x86-64" if name == "x86_64" else "aarch64" if name == "arm64" else name
 
@@ -96,8 +96,8 @@ def _features(processors: Sequence[str], names: Sequence[str]) -> list[set[str]]
     """
     llvm = binding()
     # Without the first feature, LLVM ends the process at the name of a 32-bit processor.
-    base = "+64bit," if _architecture() == "x86-64" else ""
-    basic = _BASIC_PROCESSOR.get(_architecture(), "")
+    base = "+64bit," if architecture() == "x86-64" else ""
+    basic = _BASIC_PROCESSOR.get(architecture(), "")
     lines = []
     for k, name in enumerate(names):
         features = f'"target-features"="{base}+{name}"'

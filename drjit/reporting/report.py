@@ -63,6 +63,7 @@ class Report:
     def __init__(self) -> None:
         self._recorder: recorder.Recorder | None = None
         self._data: dict[str, Any] | None = None
+        self._writer: _Writer | None = None  # until there are costs and listings as well
         self._process = 0
 
     def start(self) -> "Report":
@@ -87,7 +88,8 @@ class Report:
             r.finish(wait=not (interrupted or r.is_child))
         finally:
             recorder.stop(r)
-            self._data = _Writer(r, error).data()
+            self._writer = _Writer(r, error)
+            self._data = self._writer.data()
             r.kernels.clear()
 
     def __enter__(self) -> "Report":
@@ -97,11 +99,20 @@ class Report:
         self.stop(error)
 
     def data(self) -> dict[str, Any]:
-        """Returns everything as a dictionary of simple objects.
+        """Returns everything as a dictionary of simple objects. The first call compiles the kernels
+        that cost most once more, for their listings, and the very first one on a machine measures
+        its limits.
 
         Raises:
             RuntimeError: the recording has not ended.
         """
+        data = self._recorded()
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            writer.complete(data)
+        return data
+
+    def _recorded(self) -> dict[str, Any]:
         if self._data is None:
             raise RuntimeError(
                 "dr.report(): there is nothing yet. Leave the `with` statement, or call stop()."
@@ -115,13 +126,13 @@ class Report:
         Raises:
             ValueError: the name ends otherwise.
         """
-        data, to = self.data(), checked_name(path)
+        data, to = self._recorded(), checked_name(path)
         if os.getpid() != self._process:
             return
         if to.suffix == ".json":
             text = json.dumps(trace.chrome(data))
         else:
-            text = importlib.import_module(".page", __package__).html(data)
+            text = importlib.import_module(".page", __package__).html(self.data())
         to.write_text(text, encoding="utf-8")
 
     def __repr__(self) -> str:
@@ -135,7 +146,7 @@ class Report:
             return None
         from html import escape
 
-        page = escape(page.html(self._data))
+        page = escape(page.html(self.data()))
         return f'<iframe srcdoc="{page}" style="width: 100%; height: 800px; border: 0"></iframe>'
 
 
@@ -198,6 +209,7 @@ class _Writer:
     def __init__(self, recorded: recorder.Recorder, error: BaseException | None) -> None:
         self.recorded, self.error = recorded, error
         self.notes: list[str] = []
+        self.met: list[recorder.Met] = []
         self.places: list[list] = [["", 0, ""]]
         self._numbers: dict[tuple, int] = {("", 0, ""): 0}
         self.codes: dict[str, list[Any]] = {}
@@ -214,6 +226,7 @@ class _Writer:
                 "listed"
             )
             del met[MOST_KERNELS:]
+        self.met = met
         kernels = [self.kernel(k) for k in met]
         self._drop_texts(kernels)
         events = self.events(met)
@@ -322,10 +335,19 @@ class _Writer:
             "seconds": round(met.seconds, 9), "compile_seconds": round(met.compile_seconds, 6),
             "text": text, "places": places, "names": met.names,
         }  # fmt: skip
-        cost = _optional("cost")
-        if cost is not None:
-            cost.describe(entry, met.program or k.program, met.sizes)
         return entry
+
+    def complete(self, data: dict[str, Any]) -> None:
+        """Adds what takes a while: what kernels cost, for which the machine is measured, and
+        listings."""
+        from . import cost, listing, machine
+
+        for entry, met in zip(data["kernels"], self.met, strict=True):
+            device = met.kernel.device
+            limits = machine.limits() if device.on_host else machine.of_gpu(device)
+            cost.describe(entry, met.kernel.text, met.sizes, limits)
+            data["machine"] = data["machine"] or limits
+        listing.describe(data["kernels"], [met.kernel for met in self.met], self.notes)
 
     def title(self, met: recorder.Met) -> str:
         """Returns a short name: where it was launched most often, or the operation."""

@@ -51,12 +51,12 @@ _Entries = JobEntry * 2  # the second one is the end
 
 
 class CompiledCode(NamedTuple):
-    """A compiled variant in memory, whether it came from memory or disk, whether it is a baseline,
-    and the seconds that it took to compile or load."""
+    """A compiled variant in memory, whether it came from memory or disk, which one it is, and the
+    seconds that it took to compile or load."""
 
     loaded: Any
     state: str
-    is_baseline: bool
+    variant: Variant
     seconds: float
 
 
@@ -75,7 +75,8 @@ class CpuKernel(Kernel):
         self.records: list[Any] = []  # where native code counts launches, see `plans`
         super().__init__(memory.Buffer.device, text, program, work)
         self.cost = cost  # lane-operations of a lane
-        self.loaded: Any = None  # the code that launches run
+        self.loaded: Any = None  # the code that launches run, and its variant
+        self.running: Variant | None = None
         self.is_baseline = False  # whether that is a baseline
         self.task: background.Task | None = None  # of the thread that compiles it
         self.failed = False  # whether that has failed
@@ -285,7 +286,7 @@ class CpuKernel(Kernel):
                 return
             code = compiled()
         self._adopt(code)
-        if code.state == "disk" and code.is_baseline and variants.has_long_work(self, work):
+        if code.state == "disk" and code.variant.is_baseline and variants.has_long_work(self, work):
             self.submit_optimized()
 
     def submit_optimized(self) -> None:
@@ -320,7 +321,8 @@ class CpuKernel(Kernel):
         """Has launches run code from now on, including those that wait for it."""
         before = self.loaded  # freed at the end: meanwhile, another thread may launch it
         runtime.open_jobs(self.entry, code.loaded.kernel, code.loaded.finish)
-        self.loaded, self.state, self.is_baseline, self.seconds = code
+        self.loaded, self.state, self.running, self.seconds = code
+        self.is_baseline = code.variant.is_baseline
         if before is not None:
             runtime.retain(before)  # queued launches may still run it
         self.task = None
@@ -344,7 +346,7 @@ class CpuKernel(Kernel):
             seconds = time.perf_counter() - start
             if (sink := events.sink) is not None:
                 sink.made("load", start, self)
-            return CompiledCode(loaded, "disk", variant.is_baseline, seconds)
+            return CompiledCode(loaded, "disk", variant, seconds)
         return None
 
     def _compiled(self, variant: Variant, options: int) -> CompiledCode:
@@ -366,7 +368,7 @@ class CpuKernel(Kernel):
         if (sink := events.sink) is not None:
             how = "without optimization" if variant.is_baseline else ""
             sink.made("compile", start, self, how)
-        return CompiledCode(loaded, "memory", variant.is_baseline, seconds)
+        return CompiledCode(loaded, "memory", variant, seconds)
 
 
 def for_program(text: str, program: Program, work: Work | None = None) -> CpuKernel:

@@ -24,7 +24,10 @@ _AROUND = 2  # lines shown before and after the one of an error
 class DeviceAttribute(enum.IntEnum):
     """Attributes of a device, with the numbers of `CUdevice_attribute`."""
 
+    CLOCK_RATE = 13  # in kHz
     MULTIPROCESSORS = 16
+    MEMORY_CLOCK_RATE = 36
+    MEMORY_BUS_WIDTH = 37  # in bits
     CAPABILITY_MAJOR = 75
     CAPABILITY_MINOR = 76
     MAX_SHARED_PER_BLOCK_OPTIN = 97

@@ -36,7 +36,7 @@ def _target() -> Any:
     return binding.Target.from_triple(TRIPLE)
 
 
-def _machine(capability: tuple[int, int], level: int) -> Any:
+def new_machine(capability: tuple[int, int], level: int) -> Any:
     newer = [version for first, version in _VERSIONS.items() if capability >= first]
     features = f"+ptx{max(newer, default=_OLDEST_VERSION)}"
     return _target().create_target_machine(
@@ -48,5 +48,5 @@ def ptx(ir: str, capability: tuple[int, int]) -> str:
     """Compiles the text of a module to PTX."""
     ir = f'target datalayout = "{LAYOUT}"\ntarget triple = "{TRIPLE}"\n{ir}'
     level = 1 if ir.count("\n") > llvm.LONG else 3
-    with llvm.compiler(_machine, capability) as c:
+    with llvm.compiler(new_machine, capability) as c:
         return llvm.emit(c.machine(level), c.module(ir), False).decode()

@@ -38,7 +38,7 @@ def host() -> Machine:
     return Machine(width, width == 64)
 
 
-def _new_machine(level: int = 2, *, jit: bool = False) -> Any:
+def new_machine(level: int = 2, *, jit: bool = False) -> Any:
     name, features = processor.target()
     # Position-independent code with a small code model: valid at any address where a later process
     # loads it.
@@ -51,7 +51,7 @@ class Compiler:
     """Code generators and passes, for one thread at a time. `machine` creates the code generator of
     an optimization level."""
 
-    def __init__(self, machine: Callable[[int], Any] = _new_machine) -> None:
+    def __init__(self, machine: Callable[[int], Any] = new_machine) -> None:
         self.machine = cache(machine)
         self.passes = cache(self._passes)
 
@@ -109,7 +109,7 @@ _idle: dict[tuple, list[Compiler]] = {}
 
 
 @contextmanager
-def compiler(machine: Callable[..., Any] = _new_machine, *options: Any) -> Iterator[Compiler]:
+def compiler(machine: Callable[..., Any] = new_machine, *options: Any) -> Iterator[Compiler]:
     """Lends a compiler to the calling thread; `machine` creates its code generators, given some
     options and the level."""
     idle = _idle.setdefault((machine, options), [])
@@ -166,7 +166,7 @@ def emit(machine: Any, module: Any, is_object: bool) -> bytes:
         lib.LLVMPY_DisposeMemoryBuffer(memory)
 
 
-def _level(ir: str, plain: bool) -> int:
+def level_of(ir: str, plain: bool) -> int:
     """Returns the level of code generation for a module. The second one takes longer than the
     first: a tenth, or a quarter for 30 operations. Long kernels are hardly any faster with it, and
     those without calls not at all: what it changes there is the order of instructions. Fused
@@ -193,7 +193,7 @@ def object_code(
     """
     with compiler() as c:
         module = c.module(ir, uncombined, in_memory, vectorizes, plain)
-        machine = c.machine(_level(ir, plain) if level is None else level)
+        machine = c.machine(level_of(ir, plain) if level is None else level)
         return emit(machine, module, not as_text)
 
 
@@ -203,7 +203,7 @@ def _linker() -> Any:
     # Of Windows' format, the newer linker cannot make calls that reach beyond 2 GB, as those of the
     # function that extends the stack do.
     newer = sys.platform != "win32"
-    return binding.create_lljit_compiler(_new_machine(jit=True), use_jit_link=newer)
+    return binding.create_lljit_compiler(new_machine(jit=True), use_jit_link=newer)
 
 
 def link(code: bytes, symbols: list[str]) -> tuple[Any, list[int]]:

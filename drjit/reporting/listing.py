@@ -1,0 +1,342 @@
+"""What became of a kernel: LLVM IR after its passes and machine code, each line with the line of
+the kernel's text that it is from, and what is worth knowing about them in words.
+
+A kernel is compiled once more, in the variant that ran, with debug locations (`debug_lines`), which
+change no instruction. Instructions that LLVM adds, such as copies of registers, belong to the
+statement of their neighbours.
+"""
+
+import re
+import sys
+import time
+from collections.abc import Container, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ..jit import flags, processor
+from ..jit.cpu import variants
+from ..jit.flags import JitFlag
+from ..jit.target.simd import kernel, llvm
+from . import debug_lines
+
+MOST_KERNELS = 24
+MOST_SECONDS = 10.0
+MOST_BYTES = 2_500_000
+"""Of all listings."""
+
+_METADATA = re.compile(r"(?:,? !(?!dbg\b)[\w.]+ !\d+)+(?=,|$| \{)| #\d+(?=$| \{|, )")
+_LOCATION = re.compile(r"^!(\d+) = !DILocation\(line: (\d+)", re.M)
+_DBG = re.compile(r",? !dbg !(\d+)")
+_ADDRESS = re.compile(r"\.long\t(\.L\w+)-.*\n\t\.long\t(\d+)")
+_BLOCK = re.compile(r"[.$]?L_*BB\d+_\d+:")
+_DEPTH = re.compile(r"in Loop: .*Depth=(\d+)|=>\s*This (?:Inner )?Loop Header: Depth=(\d+)")
+_CALL = re.compile(r"\s+(?:call[\w.]*|bl)\s+(?:\([^)]*\), *)?\"?([\w.$*%]+)")
+_LOOP = "loop"  # the remark on a label where a loop begins
+_WIDTHS = {64: "AVX-512", 32: "AVX2", 16: "NEON"}
+
+
+class Row(NamedTuple):
+    """A line of assembly: its text, the line of the kernel's text, how many loops it is in, and
+    LLVM's remark (`32-byte Spill`)."""
+
+    text: str
+    line: int
+    depth: int = 0
+    remark: str = ""
+
+    @property
+    def is_instruction(self) -> bool:
+        return self.text[:1].isspace()
+
+
+class Listing(NamedTuple):
+    """LLVM IR with the line of the kernel's text of each of its lines, machine code, its kind, and
+    which passes LLVM ran."""
+
+    ir: list[tuple[str, int]]
+    rows: list[Row]
+    kind: str
+    passes: str = ""
+
+
+def describe(entries: Sequence[dict[str, Any]], kernels: Sequence[Any], notes: list[str]) -> None:
+    """Adds listings to the entries of the kernels that cost most, for at most `MOST_SECONDS`, and a
+    note on what was left out."""
+    start, left, room = time.perf_counter(), 0, MOST_BYTES
+    order = sorted(range(len(entries)), key=lambda k: -entries[k]["seconds"])
+    for rank, k in enumerate(order):
+        entry, it = entries[k], kernels[k]
+        found, said = Listing([], [], ""), entry.setdefault("words", [])
+        is_late = time.perf_counter() - start > MOST_SECONDS
+        if rank >= MOST_KERNELS or is_late or not entry["text"]:
+            left += 1
+        else:
+            try:
+                found = of_processor(it) if it.device.on_host else of_gpu(it)
+            except Exception as error:  # the rest of a report is worth having
+                said.append(f"There is no listing ({type(error).__name__}: {error}).")
+        if found.rows:
+            said += words(it, found)
+            size = sum([len(row[0]) + 8 for row in (*found.ir, *found.rows)])
+            if size > room:
+                said.append("Its listing is too long for this report.")
+                found, left = Listing([], [], ""), left + 1
+            else:
+                room -= size
+        present = {row.line for row in found.rows}
+        entry |= {
+            "ir": [text for text, _ in found.ir], "ir_lines": [line for _, line in found.ir],
+            "asm": [row.text for row in found.rows], "asm_lines": [row.line for row in found.rows],
+            "asm_kind": found.kind,
+            "absorbed": absorbed(entry["text"], present) if present else [],
+        }  # fmt: skip
+    if left:
+        have = "kernel has" if left == 1 else "kernels have"
+        notes.append(f"{left} {have} no listing: there is room and time for those that cost most")
+
+
+# ---- The processor
+
+
+def variant_of(it: Any) -> tuple[variants.Variant, int]:
+    """Returns the variant of a kernel that ran, or would run, and the flags that it was compiled
+    with."""
+    options = variants.compiler_options()
+    if it.running is None:
+        return variants.optimized(it, options), options
+    key, lanes = it.running.key.removesuffix("-quick"), it.running.lanes
+    for found in (options, 0, variants.FAST_MATH, options | variants.NUMBA):
+        if variants.key_of(it.text, found, lanes) == key:
+            options = found
+            break
+    return it.running, options
+
+
+def of_processor(it: Any) -> Listing:
+    """Returns the listing of a kernel of the processor."""
+    variant, options = variant_of(it)
+    contract = bool(options & variants.FAST_MATH)
+    return compiled(it.text, it.name, variant.lanes, contract, variant.level)
+
+
+def compiled(
+    text: str, name: str, lanes: int, contract: bool = False, level: int | None = None
+) -> Listing:
+    """Returns the listing of a text, compiled as `simd.compile` does."""
+    plain = kernel.module_text(text, name, lanes, contract)
+    tagged = kernel.module_text(text, name, lanes, contract, debug_lines.tagging()).ir
+    ir = debug_lines.with_locations(tagged, sys.platform == "linux")
+    with llvm.compiler(_for_processor) as c:
+        module = c.module(ir, *plain.options)
+        optimized = str(module)  # which generating code changes
+        level = llvm.level_of(plain.ir, plain.plain) if level is None else level
+        code = llvm.emit(c.machine(level), module, False).decode()
+    if plain.vectorizes:
+        passes = "all of its passes, which compute several lanes of loops at once"
+    elif plain.plain:
+        passes = "hardly any passes: there is nothing to inline or to combine"
+    else:
+        combined = "" if plain.uncombined else " and instructions combined"
+        passes = f"few passes: functions were inlined{combined}"
+    architecture = processor.architecture()
+    rows = assembly(code, "#" if architecture == "x86-64" else "//")
+    return Listing(without_metadata(optimized), rows, architecture, passes)
+
+
+def _for_processor(level: int) -> Any:
+    return _with_remarks(llvm.new_machine(level))
+
+
+def _with_remarks(machine: Any) -> Any:
+    """Has a code generator tell of loops and spills in comments."""
+    debug_lines.keep_merged()
+    machine.set_asm_verbosity(True)
+    return machine
+
+
+# ---- GPUs
+
+
+def of_gpu(it: Any) -> Listing:
+    """Returns the listing of a kernel of a GPU, as PTX."""
+    from ..jit.target.cuda import module as gpu
+    from ..jit.target.cuda import nvptx
+    from ..jit.target.cuda.plan import Options
+
+    capability = it.device.capability
+    reduced = bool(flags.current & it.flag_mask & JitFlag.ReducedPrecision)
+    contract = bool(flags.current & JitFlag.FastMath)
+    given = it.text, it.name, it.words, contract, Options(capability, reduced)
+    plain = gpu.translate(*given).code
+    target = f'target datalayout = "{nvptx.LAYOUT}"\ntarget triple = "{nvptx.TRIPLE}"\n'
+    ir = target + debug_lines.with_locations(gpu.translate(*given, debug_lines.tagging()).code)
+    level = 1 if plain.count("\n") + 3 > llvm.LONG else 3  # as `nvptx.ptx` has it
+    with llvm.compiler(_for_gpu, capability) as c:
+        module = c.module(ir)
+        optimized = str(module)
+        code = llvm.emit(c.machine(level), module, False).decode()
+    return Listing(without_metadata(optimized), assembly(code, "//"), "PTX")
+
+
+def _for_gpu(capability: tuple[int, int], level: int) -> Any:
+    from ..jit.target.cuda import nvptx
+
+    return _with_remarks(nvptx.new_machine(capability, level))
+
+
+# ---- Texts of LLVM
+
+
+def without_metadata(ir: str) -> list[tuple[str, int]]:
+    """Returns the functions of a module, each line with that of the kernel's text."""
+    places = {number: int(line) for number, line in _LOCATION.findall(ir)}
+    found, inside = [], False
+    for line in ir.split("\n"):
+        inside = inside or line.startswith("define ")
+        if not inside:
+            continue
+        tag = _DBG.search(line)
+        place = places.get(tag[1], 0) if tag else 0
+        text = _METADATA.sub("", _DBG.sub("", line)) if "!" in line or "#" in line else line
+        if text:
+            found.append((text.partition("  ; preds")[0].rstrip(), place))
+        inside = line != "}"
+    return found
+
+
+def assembly(code: str, comment: str) -> list[Row]:
+    """Returns functions of an assembly text: labels and instructions, without directives."""
+    rows: list[Row] = []
+    place = depth = 0
+    moved = dict(_ADDRESS.findall(code.partition(f"\t.section\t{debug_lines.SECTION},")[2]))
+    own = ""  # the line of an instruction, wherever it was moved
+    for line in code.split("\n"):
+        before, _, after = line.partition(comment)
+        text, remark = before.rstrip(), after.strip()
+        word = text.lstrip()
+        if _BLOCK.match(text) or remark.startswith("%bb."):
+            depth = 0
+        if found := _DEPTH.search(remark):
+            depth = int(found[1] or found[2])
+            if not word and rows and not rows[-1].is_instruction:
+                rows[-1] = rows[-1]._replace(depth=depth, remark=_LOOP if found[2] else "")
+        if not word:
+            continue
+        if word.startswith(".loc"):
+            place = int(word.split()[2])
+        elif word.startswith(".") and (" .entry " in word or ".func " in word):  # of PTX
+            depth = place = 0
+            rows.append(Row(word, 0))
+        elif text.endswith(":"):
+            if _BLOCK.match(text):
+                rows.append(Row(text, 0, depth))
+            elif not text.startswith((".L", "$L", "L", "l_")):
+                depth = place = 0
+                rows.append(Row(text, 0))
+            own = moved.get(text[:-1], "")
+        elif not word.startswith((".", "//", "{", "}", ")")) and text[:1].isspace():
+            place, own = int(own or place), ""
+            rows.append(Row("    " + word.expandtabs(12), place, depth, remark))
+    return _filled(rows)
+
+
+def absorbed(text: Sequence[str], present: Container[int]) -> list[list[int]]:
+    """Returns the statements of a kernel's text without an instruction of their own, each with the
+    one whose instructions do their work: a product fused into a sum, a mask that is only tested."""
+    users: dict[str, list[int]] = {}
+    for number, line in enumerate(text, 1):
+        for name in {*re.findall(r"\b[a-z]\w*", line.partition(" = ")[2] or line)}:
+            users.setdefault(name, []).append(number)
+    found: dict[int, int] = {}
+    for number in range(len(text), 0, -1):
+        names = text[number - 1].partition(" = ")
+        if number in present or not names[1]:
+            continue
+        for name in names[0].replace(",", "").split():
+            following = [k for k in users.get(name, []) if k > number] or users.get(name, [])
+            into = next(filter(None, [k if k in present else found.get(k) for k in following]), 0)
+            if into:
+                found[number] = into
+    return [[number, found[number]] for number in sorted(found)]
+
+
+def _filled(rows: list[Row]) -> list[Row]:
+    """Gives instructions without a statement that of the next one in their block, or else the
+    previous one."""
+    for order in (range(len(rows) - 1, -1, -1), range(len(rows))):
+        near = 0
+        for k in order:
+            row = rows[k]
+            if not row.is_instruction:
+                near = 0 if order.step < 0 or not _BLOCK.match(row.text) else near
+            elif row.line:
+                near = row.line
+            else:
+                rows[k] = row._replace(line=near)
+    return rows
+
+
+# ---- Words
+
+
+def words(it: Any, found: Listing) -> list[str]:
+    """Returns what is worth knowing about the code of a kernel, in short sentences."""
+    said = [] if found.kind == "PTX" else _about_variant(it)
+    said += [f"LLVM ran {found.passes}."] if found.passes else []
+    inner = [row for row in found.rows if row.depth and row.is_instruction]
+    loops = sum([row.remark == _LOOP for row in found.rows])
+    if inner:
+        total = sum([row.is_instruction for row in found.rows])
+        said.append(f"{len(inner)} instructions in loops, of {total} in all.")
+    if loops > 1:
+        deepest = max([row.depth for row in inner])
+        said.append(f"{loops} loops, that over packets included, up to {deepest} in each other.")
+    said += _about_spills(inner)
+    called = [m for row in inner if (m := _CALL.match(row.text))]
+    if called:
+        names = ", ".join(sorted({m[1] for m in called}))
+        said.append(f"{_count(len(called), 'call')} of functions that are not inlined: {names}.")
+    return said + _about_memory(it.text, inner)
+
+
+def _about_variant(it: Any) -> list[str]:
+    variant, options = variant_of(it)
+    size = llvm.host().register_bytes
+    several = _count(max(variant.lanes * 4 // size, 1), "register")
+    said = [f"{variant.lanes} lanes a packet: 32-bit values take {several} of {_WIDTHS[size]}."]
+    if variant.lanes == 1:
+        said = ["A packet is one lane, which has loops of its own."]
+    if it.running is None:
+        said.append(f"It ran as Python ({it.state}); this is what it is compiled to.")
+    elif variant.level == 0:
+        said.append("A baseline, compiled without optimization, ran; hot kernels are optimized.")
+    elif variant.is_baseline:
+        said.append("A baseline on narrow packets ran; hot kernels are compiled again.")
+    if options & variants.NUMBA:
+        said.append("Numba compiled it; this is the code of the compiler of this package.")
+    return said
+
+
+def _about_spills(inner: Iterable[Row]) -> list[str]:
+    stores = sum(["Spill" in row.remark for row in inner])
+    loads = sum(["Reload" in row.remark for row in inner])
+    if not stores and not loads:
+        return []
+    what = f"{_count(stores, 'value')} spilled to the stack and {_count(loads, 'reload')} in loops"
+    return [f"{what}: more values are in use than there are registers."]
+
+
+def _about_memory(text: str, inner: Iterable[Row]) -> list[str]:
+    """Says how gathers and scatters are carried out."""
+    gathers, scatters = [len(re.findall(rf"\b{x}\w*\(", text)) for x in ("gather", "scatter")]
+    by_instruction = sum([bool(re.match(r"\s+vp?gather", row.text)) for row in inner])
+    said = []
+    if gathers:
+        how = f", by {_count(by_instruction, 'instruction')} for several lanes"
+        said.append(f"{_count(gathers, 'gather')}{how if by_instruction else ', lane by lane'}.")
+    if scatters:
+        said.append(f"{_count(scatters, 'scatter')}, lane by lane.")
+    return said
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
