@@ -15,9 +15,11 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "drjit_examples"
+ROW = ",".join(str(100 * 256 + k) for k in range(0, 256, 4))  # lanes: a row of a picture
 # The options of a report, the program, and its own options.
 PROGRAMS: dict[str, tuple[list[str], Path, list[str]]] = {
     "cloud": (["--lanes", "nan", "--gradients"], ROOT / "docs" / "tutorials" / "cloud.py", []),
+    "mandelbrot": (["--lanes", ROW], EXAMPLES / "mandelbrot.py", ["--size", "256"]),
     "neural_field": ([], EXAMPLES / "neural_field.py", ["--iterations", "40"]),
     "path_tracing": ([], EXAMPLES / "path_tracing.py", ["--size", "128", "--samples", "64"]),
     "sphere_tracing": ([], EXAMPLES / "sphere_tracing.py", ["--size", "256"]),
