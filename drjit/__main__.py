@@ -281,7 +281,7 @@ def recorded(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         path = report.checked_name(out or "report.html")
     except ValueError as error:
         parser.error(str(error).partition(": ")[2])
-    return command.run(given.program, options, path, given.module)
+    return command.run(given.program, options, path, given.module, given.gradients)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -301,6 +301,7 @@ def main(arguments: list[str] | None = None) -> int:
         help="report.html by default; a name with .json is a trace for https://ui.perfetto.dev. It "
         "may also come last, after the options of the program",
     )  # fmt: skip
+    reports.add_argument("--gradients", action="store_true", help="compute norms of gradients")
     reports.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module")
     reports.add_argument("program", metavar="PROGRAM", help="the file to run")
     reports.add_argument("options", nargs=argparse.REMAINDER, help="options of the program")

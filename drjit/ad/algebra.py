@@ -10,7 +10,7 @@ from ..jit.ir import node, op
 from ..jit.ir.dtype import DType
 from ..jit.ir.node import LITERAL, Node, combine, make
 from ..jit.ir.op import Op
-from .graph import Value, Var, as_value, recorder, visible
+from .graph import Value, Var, as_value, lose, recorder, visible
 from .rules import RULES, Algebra
 
 _RECORDERS = {op_: recorder(rule) for op_, rule in RULES.items()}
@@ -47,7 +47,10 @@ def record(op_: Op, n: Node, inputs: tuple[Node, ...], deps: tuple[Var | None, .
     """Creates the variable of the value `n` of an element-wise operation. Returns None if it does
     not depend on a differentiable input."""
     recorded = _RECORDERS.get(op_)
-    return None if recorded is None else recorded(n, inputs, deps)
+    if recorded is None:
+        lose("constant", op_.name)
+        return None
+    return recorded(n, inputs, deps)
 
 
 class Plain(Algebra):

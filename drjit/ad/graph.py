@@ -24,7 +24,7 @@ from ..jit.ir.dtype import DType
 from ..jit.ir.label import locations, note_location
 from ..jit.ir.location import describe
 from ..jit.ir.node import Node, literal, next_serial, resize
-from ..jit.run import schedule
+from ..jit.run import events, schedule
 from ..jit.trace import access
 from ..jit.tuples import NamedTuple
 
@@ -140,6 +140,7 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
                 hides = inner.hides
                 deps = tuple([None if d is None or hides(d) else d for d in deps])
                 if not any(deps):
+                    lose("suspended")
                     return None
         v = Var() if tape is None else Inner()
         v.rule = rule
@@ -160,6 +161,12 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
         return v
 
     return record
+
+
+def lose(kind: str, what: str = "") -> None:
+    """Tells a report that a derivative is not tracked further."""
+    if events.sink is not None:
+        events.sink.lose(kind, what)
 
 
 def add_to_tape(v: Var) -> None:

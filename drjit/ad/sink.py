@@ -2,7 +2,7 @@
 that has one entry, or belongs to a body that is being recorded.
 """
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from typing import Any
 
 from ..jit import flags as jit_flags
@@ -45,6 +45,7 @@ class GradientSink:
 
     clears: bool
     flags: int
+    observed = False
     interior: Set[Var]
 
     def __init__(self, keep: bool, members: set[Var] | None) -> None:
@@ -107,6 +108,16 @@ class GradientSink:
             rule.defer_clearing(v)
         else:
             v.grad = v.grad_var = None
+
+    def observe(self, look: Callable[[Var], None]) -> None:
+        """Has a function look at each variable before its gradient is cleared."""
+        clear, self.observed = self.clear, True
+
+        def look_and_clear(v: Var, rule: Any) -> None:
+            look(v)
+            clear(v, rule)
+
+        self.clear = look_and_clear  # type: ignore[method-assign]
 
     def takes(self, v: Var) -> bool:
         """Returns whether the traversal visits a variable."""

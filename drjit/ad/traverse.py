@@ -7,7 +7,7 @@ otherwise, edges are freed at the end: a traversal that fails can be repeated.
 """
 
 import threading
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -188,11 +188,12 @@ def traverse(
                 _set_seeds(seeds, anew)
             for written in queue.written:
                 written.begin()
+            look = None if sink is None else sink.traversal(mode.name, variables)
             if queue.device is None or queue.device is current():
-                _traverse(mode, flags, variables, queue.modes, queue.outside)
+                _traverse(mode, flags, variables, queue.modes, queue.outside, look)
             else:
                 with using(queue.device):
-                    _traverse(mode, flags, variables, queue.modes, queue.outside)
+                    _traverse(mode, flags, variables, queue.modes, queue.outside, look)
         except BaseException:
             if not is_held():  # an interrupt where it was given up
                 lock.acquire()
@@ -224,14 +225,17 @@ def _set_seeds(seeds: Sequence[Var], anew: bool) -> None:
 
 
 def _traverse(
-    mode: ADMode, flags: int, variables: list[Var], modes: set[ADMode], outside: dict[Var, None]
-) -> None:
+    mode: ADMode, flags: int, variables: list[Var], modes: set[ADMode], outside: dict[Var, None],
+    look: Callable[[Var], None] | None,
+) -> None:  # fmt: skip
     keep = bool(flags & _KEEP_GRAPH)
     if keep:
         flags = flags & ~_CLEAR_EDGES
     members = None if len(modes) == 1 and mode in modes else set(variables)
     sink = GradientSink(keep, members)
     first = sink.first
+    if look is not None:
+        sink.observe(look)
     if mode is ADMode.Forward:
         _check_outside(outside)
     if first:
@@ -258,6 +262,9 @@ def _traverse(
                 _cut_edges([v for v in variables if v not in kept] if kept else variables, members)
         else:
             _forward([*outside, *[v for v in variables if v.serial >= first]], flags, sink)
+        if look is not None:
+            for v in variables:
+                look(v)
     except BaseException as error:
         _fail(error, variables, sink)
         last = sink.var if mode is ADMode.Backward else None
@@ -328,7 +335,8 @@ def _postpone(inner: GradScope, outside: dict[Var, None], members: set[Var] | No
 def _backward(variables: list[Var], flags: int, interior: Set[Var], sink: GradientSink) -> None:
     """Visits variables, last one first; the `interior` ones have dependents."""
     sink.flags, sink.interior = flags & _CLEAR_VERTICES, interior
-    sink.clears = sink.flags == _CLEAR_VERTICES and not sink.first and not sink.keep
+    ends = not (sink.first or sink.keep or sink.observed)
+    sink.clears = sink.flags == _CLEAR_VERTICES and ends
     if sink.plain and sink.members is None:
         sweep(variables, sink)
         return

@@ -12,6 +12,7 @@ from importlib import import_module
 from math import prod
 from typing import Any
 
+from ..ad import graph
 from ..jit import log
 from ..jit.device import Device, ForeignArray
 from ..jit.ir import dtype as dt
@@ -19,7 +20,7 @@ from ..jit.ir import node
 from ..jit.lazy import np
 from ..jit.run import launch, schedule
 from ..jit.trace.access import Access
-from . import leaf, leaf_access, table, tensor
+from . import leaf, leaf_access, pytree, table, tensor
 from .base import ArrayBase, nested, type_label
 from .meta import DYNAMIC
 from .show import component_shape, evaluated, innermost, is_array, ragged, shape_of
@@ -288,6 +289,8 @@ def to_numpy(value: Any) -> np.ndarray:
     Raises:
         RuntimeError: components differ in size.
     """
+    if value._diff and any(a._var is not None for a in pytree.leaf_arrays(value)):
+        graph.lose("numpy")
     data = _shared(value) if value._namespace == "scalar" else components(value)
     if value.__meta__.kind != "complex":
         return data

@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from ..ad import algebra, memory_rules
-from ..ad.graph import Value, Var, as_value
+from ..ad.graph import Value, Var, as_value, lose
 from ..jit.device import Device, current
 from ..jit.ir import node
 from ..jit.ir.node import BUFFER, LITERAL, Node
@@ -140,6 +140,8 @@ def cast(cls: type, a: Any) -> Any:
     """Converts to the element type of another class."""
     if a._var is None:
         return wrap(cls, node.cast(cls._dtype, a._node))
+    if not (cls._dtype.is_float and cls._diff):
+        lose("type" if cls._dtype.is_float else "integer")
     return from_value(cls, memory_rules.cast(cls._dtype, value(a)))
 
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from ..ad.algebra import element_recorder
-from ..ad.graph import Var, add_to_tape, scopes, taped
+from ..ad.graph import Var, add_to_tape, lose, scopes, taped
 from ..jit import frames
 from ..jit.ir import node
 from ..jit.ir import op as ops
@@ -26,7 +26,7 @@ class Operation:
 
     def __init__(self, op_: ops.Op, cls: Any, result: Any, general: Callable) -> None:
         self.op, self.cls, self.result, self.general = op_, cls, result, general
-        self.diff, self.mask = cls._diff, cls.Mask
+        self.diff, self.mask, self.name = cls._diff, cls.Mask, op_.name
         self.dtype, self.out = cls._dtype, result._dtype
         self.fold: Any = node.folder(op_, self.out)
         self.number = node.literal_converter(self.dtype)
@@ -99,8 +99,11 @@ def recorded(
     n.mark = None
     n.serial = next(serials)
     if this.diff:
-        if this.record is None or untracked:
+        if untracked:
             r._var = None
+        elif this.record is None:
+            r._var = None
+            lose("constant", this.name)
         elif scopes:
             r._var = this.record(n, nodes, variables)
         else:

@@ -11,7 +11,7 @@ from types import TracebackType
 from .report import Report
 
 
-def run(program: str, arguments: Sequence[str], out: Path, is_module: bool = False) -> int:
+def run(program: str, arguments: Sequence[str], out: Path, is_module: bool, gradients: bool) -> int:
     """Runs a file or a module and saves the report, also if the program fails; returns the exit
     status. Its traceback is that of the program alone.
 
@@ -20,7 +20,7 @@ def run(program: str, arguments: Sequence[str], out: Path, is_module: bool = Fal
     """
     sys.argv = [program, *arguments]
     sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.abspath(program))
-    recorded, process = Report(), os.getpid()
+    recorded, process = Report(gradients), os.getpid()
     try:
         with recorded:
             if is_module:

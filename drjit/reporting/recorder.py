@@ -18,6 +18,7 @@ from ..jit.ir.location import user_location
 from ..jit.ir.node import BUFFER, LITERAL, Node, next_serial
 from ..jit.run import events, history
 from ..jit.text import program, source, structure
+from . import derivatives, why
 
 MOST_EVENTS = 20_000
 MOST_SAMPLES = 2_000
@@ -62,11 +63,14 @@ class Met:
         self.program: Any = None  # with its instructions
         self.places: list[int] | None = None  # of the lines of its text
         self.names: dict[str, str] = {}
+        self.at, self.flags = time.perf_counter(), flags.current
+        self.values: dict[Any, dict[str, Any]] = {}  # what functions had when they traced it
 
-    def learn(self, place: Any, roots: Sequence[Node]) -> None:
+    def learn(self, place: Any, roots: Sequence[Node], values: why.Values) -> None:
         """Finds out which line of the user's each line of the text is from, if that was noted for
         the nodes that led to it. The text is rendered again, and compared with what is known."""
         nodes, _ = structure.canonicalize(structure.ProgramGraph([*roots]), roots, again=True)
+        values.collect(self.values, nodes)
         comments = label.comments(nodes)
         notes: dict[Node, str] = {}
         rows = {"": (0, "", "")}  # the place, the label, and what the text has for a comment
@@ -96,7 +100,7 @@ class Met:
 class Recorder(events.Sink):
     """Takes note of events from its creation until `finish`."""
 
-    def __init__(self) -> None:
+    def __init__(self, gradients: bool = False) -> None:
         self.started, self.ended = time.perf_counter(), 0.0
         self.date = time.time()
         self.main = threading.get_ident()
@@ -117,6 +121,10 @@ class Recorder(events.Sink):
         self._interval, self._sampled = 1e-4, 0.0
         self.merged = self.lost = self.forks = self.unread = 0
         self.is_child = False
+        self.before = {k: k.tier for d in devices() for k in d.kernels()}
+        self.values = why.Values()
+        self.recordings: list[tuple[float, str, int]] = []  # of frozen functions, and why
+        self.derivatives = derivatives.Derivatives(gradients)
 
     # ---- What jit calls
 
@@ -130,8 +138,10 @@ class Recorder(events.Sink):
         now, last, me = time.perf_counter(), next_serial(), self._thread()
         self._inside[me] = outer
         self._raw.append((kind, me, begun, now, place, -1, text, first, last, 1, 0.0))
-        if kind == "schedule" and me == self.main:
-            self._look()
+        if kind == "schedule":
+            self.values.restart()
+            if me == self.main:
+                self._look()
 
     def made(self, kind: str, start: float, kernel: Any, text: str = "") -> None:
         known, now, (_, place) = self.met(kernel), time.perf_counter(), self._here()
@@ -145,7 +155,7 @@ class Recorder(events.Sink):
             known.tries, self._new = known.tries + 1, True
             if kernel.program is not None and (label.noted or label.locations):
                 try:
-                    known.learn(self.place, roots)
+                    known.learn(self.place, roots, self.values)
                 except Exception:  # a program must not fail because somebody looks at it
                     self.unread += 1
 
@@ -164,6 +174,16 @@ class Recorder(events.Sink):
             self._sample(now)
         if len(self._pending) >= self._limit:
             self._settle(False)
+
+    def frozen(self, text: str) -> None:
+        self.recordings.append((time.perf_counter(), text, self.place(user_location(3))))
+
+    def traversal(self, mode: str, variables: list[Any]) -> Any:
+        _, place = self._here()
+        return self.derivatives.traversal(mode, variables, place, self.place)
+
+    def lose(self, kind: str, what: str = "") -> None:
+        self.derivatives.lost(kind, what, self.place(user_location(3)))
 
     def _here(self) -> tuple[int, int]:
         """Returns the place of what this thread is doing, if that is known, and where it is."""
@@ -196,6 +216,13 @@ class Recorder(events.Sink):
         found = self.kernels.get(kernel)
         if found is None:
             found = self.kernels.setdefault(kernel, Met(kernel, next(self._numbers)))
+        return found
+
+    def earlier(self) -> list[Met]:
+        """Returns the kernels that there were when it began."""
+        found = [self.kernels.get(k) or Met(k, -1) for k in self.before]
+        for met in found:
+            met.flags = -1
         return found
 
     def _look(self) -> None:
@@ -360,8 +387,8 @@ def _after_fork(in_child: bool) -> None:
             stop(recorder)
 
 
-def start() -> Recorder:
-    """Begins to record.
+def start(gradients: bool = False) -> Recorder:
+    """Begins to record, also the norms of `gradients`.
 
     Raises:
         RuntimeError: another report is being recorded.
@@ -372,8 +399,9 @@ def start() -> Recorder:
         if isinstance(other := events.sink, Recorder):
             where = describe(other.began_at)
             raise RuntimeError(f"dr.report(): a report is being recorded already ({where}).")
-        events.sink = recorder = Recorder()
+        events.sink = recorder = Recorder(gradients)
         flags.current |= flags.JitFlag.Record
+        label.on_note = recorder.values.note
         flags.note_lines(True)
     return recorder
 
@@ -385,6 +413,7 @@ def stop(recorder: Recorder) -> None:
             events.sink = None
             flags.current &= ~flags.JitFlag.Record
             flags.note_lines(False)
+            label.on_note = None
 
 
 locks.resume_hooks.append(_after_fork)

@@ -21,7 +21,7 @@ import drjit
 from ..jit import processor
 from ..jit.cpu import runtime
 from ..jit.ir.location import line_of
-from . import recorder, trace
+from . import recorder, trace, why
 
 VERSION = 1
 MOST_KERNELS = 500
@@ -33,7 +33,7 @@ _SHOWN = 5  # kernels in `__repr__`
 _WIDTHS = {64: "AVX-512", 32: "AVX2", 16: "NEON"}  # by the bytes of a register
 
 
-def report() -> "Report":
+def report(gradients: bool = False) -> "Report":
     """Records what a program does within a `with` statement: tracing, compiling, waiting, what
     each thread does for each kernel, memory, and the lines of the program that led to all that.
 
@@ -45,6 +45,9 @@ def report() -> "Report":
     result. Programs should be recorded as they usually run, so without `JitFlag.KernelHistory` or
     debug mode.
 
+    With `gradients`, the norms of gradients are computed for the first traversals of each line when
+    the report ends; until then these gradients are kept.
+
     Raises:
         RuntimeError: another report is being recorded.
 
@@ -54,13 +57,14 @@ def report() -> "Report":
     >>> [kernel["launches"] for kernel in r.data()["kernels"]]
     [1]
     """
-    return Report()
+    return Report(gradients)
 
 
 class Report:
     """What happened between `start` and `stop`, or in a `with` statement; see `report`."""
 
-    def __init__(self) -> None:
+    def __init__(self, gradients: bool = False) -> None:
+        self._gradients = gradients
         self._recorder: recorder.Recorder | None = None
         self._data: dict[str, Any] | None = None
         self._writer: _Writer | None = None  # until there are costs and listings as well
@@ -74,7 +78,7 @@ class Report:
         """
         if self._recorder is not None:
             raise RuntimeError("dr.report(): this report was recorded before. Make another one.")
-        self._recorder, self._process = recorder.start(), os.getpid()
+        self._recorder, self._process = recorder.start(self._gradients), os.getpid()
         return self
 
     def stop(self, error: BaseException | None = None) -> None:
@@ -88,9 +92,12 @@ class Report:
             r.finish(wait=not (interrupted or r.is_child))
         finally:
             recorder.stop(r)
+            if error is None:
+                r.derivatives.norms()
             self._writer = _Writer(r, error)
             self._data = self._writer.data()
             r.kernels.clear()
+            r.before.clear()
 
     def __enter__(self) -> "Report":
         return self.start()
@@ -134,6 +141,11 @@ class Report:
         else:
             text = importlib.import_module(".page", __package__).html(self.data())
         to.write_text(text, encoding="utf-8")
+
+    def why(self) -> str:
+        """Returns for each kernel that was new, or compiled, what it differs in from the nearest
+        one that existed."""
+        return why.text(self.data())
 
     def __repr__(self) -> str:
         if self._data is None:
@@ -231,11 +243,13 @@ class _Writer:
         self._drop_texts(kernels)
         events = self.events(met)
         memory = [[self.time(t), n] for t, n in r.memory]
+        graphs, lost = self.derivatives()
+        reasons = why.Why(r, self.by_location, self.places).rows(met, self.time)
         return {
             "version": VERSION, "program": self.program(), "files": self.files(),
             "places": self.places, "threads": self.threads, "events": events, "memory": memory,
-            "kernels": kernels, "machine": {}, "why": [], "lanes": [], "derivatives": [],
-            "lost": [],
+            "kernels": kernels, "machine": {}, "why": reasons, "lanes": [], "derivatives": graphs,
+            "lost": lost,
         }  # fmt: skip
 
     def time(self, seconds: float) -> float:
@@ -369,6 +383,25 @@ class _Writer:
                 dropped += 1
         if dropped:
             self.notes.append(f"the texts of {dropped} kernels that cost little are left out")
+
+    # ---- Derivatives
+
+    def derivatives(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Returns the traversals, and where gradients were lost."""
+        found, numbers = self.recorded.derivatives, self.by_location
+        for row in found.rows:
+            row["time"] = self.time(row["time"])
+            for part in (row, *row["variables"]):
+                part["place"] = numbers[part["place"]]
+        if found.left_out:
+            self.notes.append(f"{found.left_out:,} traversals of derivatives are not shown")
+        lost: dict[tuple, dict[str, Any]] = {}
+        for row in found.lost_rows():
+            row["place"] = numbers[row["place"]]
+            other = lost.setdefault((row["place"], row["text"]), row)
+            if other is not row:
+                other["count"] += row["count"]
+        return found.rows, [*lost.values()]
 
     # ---- Events
 

@@ -18,12 +18,13 @@ from ...jit.backend import JitBackend
 from ...jit.device import Device, find
 from ...jit.ir.node import BUFFER, LITERAL, Node
 from ...jit.ir.scope import innermost
-from ...jit.run import schedule
+from ...jit.run import events, schedule
 from ...jit.run.freeze import Recorder, Recording, Replay, SizeChanged, active
 from ...jit.run.freeze_size import plain
 from ...jit.trace.access import WriteTarget
 from ...jit.tuples import NamedTuple
 from ..region.state import call
+from .explain import reason
 from .fast_path import Check, MatchedInputs, fast_path
 from .layout import InputLayout, evaluated_layout, free_variables, nodes_in
 from .recordings import Family, Structure
@@ -144,6 +145,9 @@ class FrozenFunction:
             found = _replayed(ready, layout, data, family)
             if found is not None:
                 return found[0]
+        if events.sink is not None:
+            text = reason(self._what, self._structures, family, sizes, self.n_recordings)
+            events.sink.frozen(text)
         self._prepare(layout, data)
         with progress.Task(f"recording {self._what}"):
             recording, result = self._recorded(tree, (inputs, implicit), layout)

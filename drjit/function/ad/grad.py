@@ -18,7 +18,7 @@ from ...array.promote import promote
 from ...jit import frames
 from ...jit.ir import node as ir
 from ...jit.ir.scope import active, recording, region
-from ...jit.run import launch, schedule
+from ...jit.run import events, launch, schedule
 from ..conversion import T, converted
 from ..data import create
 from ..inspect.traits import detached_t
@@ -89,6 +89,8 @@ def _track(args: tuple, value: bool) -> None:
         if launch.on_change is not None and (a._var is None) is value:
             launch.on_change(a, a._node)
         if not value:
+            if a._var is not None:
+                graph.lose("disabled")
             a._var = None
         elif a._var is None and not (graph.scopes and graph.suspends_inputs()):
             if isinstance(a, KernelValue) and not a._tracks:
@@ -155,6 +157,8 @@ def detach(arg: T, preserve_type: bool = True) -> T:
     >>> dr.grad_enabled(dr.detach(x)), type(dr.detach(x, preserve_type=False))
     (False, <class 'drjit.llvm.Float'>)
     """
+    if events.sink is not None and variables((arg,)):
+        graph.lose("detach")
     return pytree.map_tree(lambda v: _detached(v, preserve_type), arg, what="dr.detach")
 
 
@@ -201,6 +205,7 @@ def _gradient_of(a: Any) -> Value:
     """Returns the gradient of a one-dimensional array or cooperative vector."""
     v = variable(a)
     if v is None or v.grad is None:
+        graph.lose("not enabled" if a._var is None else "suspended" if v is None else "not reached")
         return Value(ir.literal(a._node.dtype, 0, a._node.size))
     gradient = Value(v.grad, v.grad_var)
     if v.grad_var is not None:

@@ -17,7 +17,7 @@ from .. import flags, log, progress
 from ..device import ErrorWords, Kernel, Operands, size_class, whole_blocks
 from ..flags import JitFlag
 from ..ir import op
-from ..run import cache, events, history
+from ..run import cache, events, history, recompiled
 from ..run.launch import ErrorRecord, checked, is_settled, layout_of, link
 from ..target import library
 from ..text.program import Output, Program, Work
@@ -281,6 +281,7 @@ class CpuKernel(Kernel):
         candidates = variants.candidates(self, options, unoptimized)
         code = self._from_disk(candidates)
         if code is None:
+            recompiled.count(self.text)
             compiled = partial(self._compiled, candidates[-1], options)
             if not waits and self._submit(compiled, urgent=True):
                 return

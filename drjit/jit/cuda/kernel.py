@@ -17,7 +17,7 @@ from ..flags import JitFlag
 from ..ir import op
 from ..ir.dtype import DType
 from ..ir.node import BUFFER, make
-from ..run import cache, events, history
+from ..run import cache, events, history, recompiled
 from ..run.launch import ErrorRecord, as_python, layout_of, link
 from ..target.cuda.function import EACH, Compiled
 from ..target.numpy.elementwise import ignored_number
@@ -279,6 +279,7 @@ class CudaKernel(Kernel):
             except Exception as error:  # a damaged entry is compiled again
                 log.log(log.LogLevel.Warn, "cache entry %s cannot be loaded (%s)", key, error)
         if code is None:
+            recompiled.count(self.text)
             with progress.compiling(self):
                 form = self.lowered(contract, setting)
                 image = device.assemble(form.code, self.name)

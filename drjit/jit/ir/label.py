@@ -1,10 +1,11 @@
 """Names that users give to values, and the source lines that traced them; both appear as comments
 in kernel text and in graphs.
 
-Lines are recorded only in debug mode, and while a report meets new kernels, because asking Python
-for them at every traced operation is slow.
+Lines are recorded in debug mode, and while a report meets new kernels, because asking Python for
+them at every traced operation is slow.
 """
 
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,9 +20,15 @@ noted: WeakKeyDictionary[Any, Location] = WeakKeyDictionary()
 """The same while a report meets new kernels, apart from those: nothing else may depend on it."""
 
 
+on_note: Callable[[Any], None] | None = None
+"""What else a report notes of these."""
+
+
 def note_location(thing: Any) -> None:
     table = locations if flags.current & flags.JitFlag.Debug else noted
     table[thing] = user_location()
+    if on_note is not None:
+        on_note(thing)
 
 
 def place_of(thing: Any) -> Location:

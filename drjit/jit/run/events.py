@@ -33,6 +33,19 @@ class Sink(ABC):
     def launched(self, launch: Any) -> None:
         """Takes note of a `history.Launch`."""
 
+    @abstractmethod
+    def frozen(self, text: str) -> None:
+        """Is told why a frozen function is about to be recorded."""
+
+    @abstractmethod
+    def traversal(self, mode: str, variables: list[Any]) -> Any:
+        """Is told of variables of the derivative graph that are about to be visited. May return a
+        function that looks at each of them before its gradient is cleared."""
+
+    @abstractmethod
+    def lose(self, kind: str, what: str = "") -> None:
+        """Takes note of a derivative that is not tracked further, and why."""
+
 
 sink: Sink | None = None
 """What is told, while a report records."""
