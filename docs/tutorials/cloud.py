@@ -1,10 +1,10 @@
-"""Learns the density of a cloud from how much light it swallows; with three mistakes to be found."""
+"""Learns the density of a cloud from how much light it swallows: with three mistakes to find."""
 
 import drjit as dr
 from drjit.auto.ad import Float, UInt32
 from drjit.opt import Adam
 
-RAYS, STEPS, TRAINING = 100_000, 16, 40
+RAYS, STEPS = 100_000, 16
 
 
 @dr.syntax
@@ -22,21 +22,24 @@ def thickness(x: Float, density: Float, edge: Float, detail: int) -> Float:
     return depth
 
 
-def main() -> None:
+def main(training: int = 40) -> None:
     x = dr.linspace(Float, 2, 6, RAYS)
     measured = thickness(x, Float(10), Float(0.2), 4)
     dr.eval(measured)
 
     cloud = Adam(lr=0.1)
     cloud["density"], cloud["edge"] = Float(14), Float(0.5)
-    for step in range(TRAINING):
-        depth = thickness(x, cloud["density"], cloud["edge"], 1 + step // 10)
+    for step in range(training):
+        density, edge = cloud["density"], cloud["edge"]
+        dr.set_label(density=density, edge=edge)
+        depth = thickness(x, density, edge, min(1 + step // 10, 4))
         loss = dr.mean(dr.square(depth - measured))
         dr.backward(loss)
+        dr.schedule(loss)
         cloud.step()
-        if step % 10 == 9:
-            density, edge = cloud["density"], cloud["edge"]
-            print(f"step {step + 1}: loss {loss[0]:.3f}, density {density[0]:.3f}, edge {edge[0]:.3f}")
+        if (step + 1) % (training // 4) == 0:
+            found = f"density {density[0]:.3f}, edge {edge[0]:.3f}"
+            print(f"step {step + 1}: loss {loss[0]:.3f}, {found}")
 
 
 if __name__ == "__main__":
