@@ -101,8 +101,8 @@ def tagging() -> Callable[[Translator, Any], None]:
         traced(t.f)
         routine, new_function = t.module.routine, t.module.new_function
 
-        def tagged_routine(name: str, parameters: Any, emit: Any, *others: Any) -> str:
-            return routine(name, parameters, lambda f: emit(traced(f)), *others)
+        def tagged_routine(name: str, parameters: Any, emit: Any, *more: Any, **named: Any) -> str:
+            return routine(name, parameters, lambda f: emit(traced(f)), *more, **named)
 
         def finish(*arguments: Any) -> Function:
             now.line = now.finishing

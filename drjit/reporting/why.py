@@ -397,13 +397,15 @@ def _operation(shape: str) -> str:
     """Returns the name of the operation of a statement."""
     if shape.lstrip().startswith("while "):
         return "a loop"
+    if shape.lstrip().startswith(_ENDS):
+        return "a result"
     match = _OPERATION.match(shape)
     name, sign = match.groups() if match else ("", "")
     return f"`{name}`" if name else _SIGNS.get(sign or "", f"`{sign}`" if sign else "a value")
 
 
 def _list(operations: list[str]) -> str:
-    return ", ".join(dict.fromkeys(operations))
+    return ", ".join(dict.fromkeys([o for o in operations if o != "a value"] or operations))
 
 
 def _unmatched(x: list[str], y: list[str]) -> tuple[list[int], list[int]]:

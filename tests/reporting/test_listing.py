@@ -53,9 +53,11 @@ def memory() -> object:
     target = dr.zeros(Float, 100)
     dr.scatter_add(target, dr.gather(Float, x, i * 7 % 1000), i % 100)
     packet = dr.gather(dr.llvm.ad.Array4f, x, i % 250)
+    direct = dr.zeros(Float64, 10)
+    dr.scatter_add(direct, Float64(x), i % 10, mode=dr.ReduceMode.Direct)
     counts = dr.zeros(UInt, 10)
     old = dr.scatter_inc(counts, i % 10)
-    return target, packet, old, counts, dr.cumsum(x), dr.block_sum(x, 10)
+    return target, direct, packet, old, counts, dr.cumsum(x), dr.block_sum(x, 10)
 
 
 def network() -> object:

@@ -134,16 +134,18 @@ def count(text: str) -> None:
     kind = frozenset(map(without_numbers, found))
     numbers = {number for s in found for number in NUMBER.findall(s)}
     seen = _lines.setdefault(key, {}).setdefault(kind, [])
-    if len(seen) < MOST:
-        seen.append(_Compiled(values, numbers, len(found)))
-        if len(seen) == MOST and (name := _explanation(seen)):
-            last, before = seen[-1].values[name], seen[-2].values[name]
-            unrolled = seen[-1].statements != seen[-2].statements
-            log.warn(
-                f"this line has compiled {MOST} kernels: `{name}` became part of their code, where "
-                f"{last!r} was {before!r} the last time; {advice(name, last, unrolled)}.",
-                user_location(2),
-            )
+    seen.append(_Compiled(values, numbers, len(found)))
+    del seen[:-MOST]
+    if len(seen) == MOST and (name := _explanation(seen)):
+        last, before = seen[-1].values[name], seen[-2].values[name]
+        how = advice(name, last, seen[-1].statements != seen[-2].statements)
+        seen.clear()
+        log.warn(
+            f"this line has compiled {MOST} kernels: `{name}` became part of their code, where "
+            f"{last!r} was {before!r} the last time; {how}, or, where it is the size of an array, "
+            "have few sizes.",
+            user_location(2),
+        )
 
 
 def _explanation(seen: list[_Compiled]) -> str:
