@@ -23,9 +23,9 @@ def thickness(x: Float, density: Float, edge: Float, detail: int) -> Float:
 
 
 def main(training: int = 40) -> None:
-    x = dr.linspace(Float, 2, 6, RAYS)
+    x = dr.rng(seed=0).random(Float, RAYS) * 4 + 2
     measured = thickness(x, Float(10), Float(0.2), 4)
-    dr.eval(measured)
+    dr.eval(x, measured)
 
     cloud = Adam(lr=0.1)
     cloud["density"], cloud["edge"] = Float(14), Float(0.5)

@@ -20,11 +20,11 @@ function colored(line, language) {
   return html + escaped(line.slice(at));
 }
 
-// The names that the program gave to values, in place of `v5`; a name of several keeps the number.
+// The names that the program gave to values, in place of `v5` or `x1`; a name of several keeps the number.
 let named = true;
 function kernelLine(kernel, number) {
   const text = kernel.text?.[number - 1] || "";
-  return colored(!named || !kernel.names ? text : text.replace(/\bv\d+\b/g, v => {
+  return colored(!named || !kernel.names ? text : text.replace(/\b[vxc]\d+\b/g, v => {
     const name = Object.hasOwn(kernel.names, v) ? kernel.names[v] : v;
     const several = Object.values(kernel.names).filter(other => other === name).length > 1;
     return several ? `${name}.${v.slice(1)}` : name;
