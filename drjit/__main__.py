@@ -281,7 +281,21 @@ def recorded(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         path = report.checked_name(out or "report.html")
     except ValueError as error:
         parser.error(str(error).partition(": ")[2])
-    return command.run(given.program, options, path, given.module, given.gradients)
+    return command.run(given.program, options, path, given.module, given.lanes, given.gradients)
+
+
+def lane_numbers(text: str) -> str | list[int]:
+    """Reads the option `--lanes`."""
+    from drjit.reporting import lanes
+
+    try:
+        given = text if text == "nan" else [int(part) for part in text.split(",")]
+        lanes.chosen(given)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected nan, or up to {lanes.MOST_LANES} lane numbers such as 0,5,9, not {text!r}"
+        ) from None
+    return given
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -302,6 +316,11 @@ def main(arguments: list[str] | None = None) -> int:
         "may also come last, after the options of the program",
     )  # fmt: skip
     reports.add_argument("--gradients", action="store_true", help="compute norms of gradients")
+    reports.add_argument(
+        "--lanes", type=lane_numbers, metavar="LANES",
+        help="record all values of these lanes, such as 0,5,9, in one launch of each kernel; "
+        "or nan: of the first lane that has one",
+    )  # fmt: skip
     reports.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module")
     reports.add_argument("program", metavar="PROGRAM", help="the file to run")
     reports.add_argument("options", nargs=argparse.REMAINDER, help="options of the program")

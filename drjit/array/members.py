@@ -243,6 +243,13 @@ def matrix_transposed(self: Any) -> Any:
     return of_components(cls, [cls.Value(*column) for column in columns])
 
 
+def _html(self: Any) -> str | None:
+    """What notebooks show."""
+    from .html import array_html
+
+    return array_html(self)
+
+
 # Identity and labels
 
 
@@ -407,6 +414,7 @@ _MEMBERS: dict[str, Any] = {
     "__contains__": contains,
     "__bool__": truth,
     "__repr__": lambda self: show.array_repr(self),
+    "_repr_html_": lambda self: _html(self),
     "__getitem__": index.getitem,
     "__setitem__": index.setitem,
     "__delitem__": delete,

@@ -41,14 +41,14 @@ def array_repr(value: Any, limit: int = LIMIT) -> str:
     if recording() and value.__meta__.is_jit and any(is_open(a._node) for a in _leaves(value)):
         raise stages.symbolic(_name_of(value))
     if value._kind == "tensor":
-        return _text(value._shape, _flat_cell(value._array, value._shape), 0, limit)
+        return _text(value._shape, flat_cell(value._array, value._shape), 0, limit)
     shape = component_shape(value)
     if shape is None:
         return "[ragged array]"
     meta = value.__meta__
     units = _UNITS.get(meta.kind)
     leaves, places = list(innermost(value)), product(*map(range, shape))
-    text = _entry_text(value._dtype)
+    text = entry_text(value._dtype)
     if meta.is_jit:
         lanes = common_width(leaves)
         if lanes is None:
@@ -157,16 +157,16 @@ def evaluated(leaves: Sequence[Any]) -> list[Node]:
     return nodes
 
 
-def _flat_cell(array: Any, shape: tuple[int, ...]) -> Cell:
+def flat_cell(array: Any, shape: tuple[int, ...]) -> Cell:
     """Returns the cell function of a tensor: entries of its flat array in row-major order."""
-    text = _entry_text(array._dtype)
+    text = entry_text(array._dtype)
     is_leaf = array._kind == "leaf"
     read = reader(evaluated([array])[0]) if is_leaf else array._components.__getitem__
     strides = [prod(shape[k + 1 :]) for k in range(len(shape))]
     return lambda index: text(read(sum(i * s for i, s in zip(index, strides, strict=True))))
 
 
-def _entry_text(dtype: dt.DType) -> Callable[[Any], str]:
+def entry_text(dtype: dt.DType) -> Callable[[Any], str]:
     return number_text if dtype.is_float else str
 
 

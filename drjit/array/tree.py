@@ -86,6 +86,15 @@ def set_contents(container: Any, keys: Any, values: Sequence[Any]) -> None:
                 object.__setattr__(container, name, value)
 
 
+def _named_steps(cls: Any, keys: Any, count: int) -> list[str]:
+    is_vector = keys is None and issubclass(cls, ArrayBase) and cls.__meta__.kind != "matrix"
+    return (
+        [f".{name}" for name in "xyzw"[:count]]
+        if is_vector and count <= 4
+        else steps(cls, keys, count)
+    )
+
+
 class Tree:
     """The decomposition of some values.
 
@@ -162,7 +171,9 @@ class Tree:
             and self.keys == other.keys
         )
 
-    def labels(self, titles: Iterable[str]) -> list[str]:
+    def labels(
+        self, titles: Iterable[str], steps: Callable[[Any, Any, int], list[str]] = steps
+    ) -> list[str]:
         """Returns the notation of the path to each object, given names of the values."""
         found: list[str] = []
         pending = [*titles][::-1]
@@ -175,6 +186,13 @@ class Tree:
                 names = [""] if is_tensor else steps(cls, keys, n)
                 pending += [path + name for name in reversed(names)]
         return found
+
+    def names(self, titles: Iterable[str], places: Sequence[int]) -> list[str]:
+        """Returns the names of the arrays at some places for the texts of kernels, in which
+        components of vectors are called as labels do."""
+        paths = zip(self.labels(titles, _named_steps), self.counts, strict=True)
+        found = [path for path, n in paths if n == ARRAY]
+        return [found[k] for k in places]
 
     def paired(self, other: "Tree") -> Iterator[tuple[int, int]]:
         """Yields corresponding positions of two trees. The caller continues only if the objects at

@@ -7,20 +7,28 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from .report import Report
 
 
-def run(program: str, arguments: Sequence[str], out: Path, is_module: bool, gradients: bool) -> int:
+def run(
+    program: str,
+    arguments: Sequence[str],
+    out: Path,
+    is_module: bool = False,
+    lanes: Any = None,
+    gradients: bool = False,
+) -> int:
     """Runs a file or a module and saves the report, also if the program fails; returns the exit
-    status. Its traceback is that of the program alone.
+    status. Its traceback is that of the program alone. `lanes` are those of `report`.
 
     Raises:
         SystemExit: the program did.
     """
     sys.argv = [program, *arguments]
     sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.abspath(program))
-    recorded, process = Report(gradients), os.getpid()
+    recorded, process = Report(lanes, gradients=gradients), os.getpid()
     try:
         with recorded:
             if is_module:

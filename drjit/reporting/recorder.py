@@ -17,7 +17,7 @@ from ..jit.ir import label
 from ..jit.ir.location import user_location
 from ..jit.ir.node import BUFFER, LITERAL, Node, next_serial
 from ..jit.run import events, history
-from ..jit.text import program, source, structure
+from ..jit.text import names, program, source, structure
 from . import derivatives, why
 
 MOST_EVENTS = 20_000
@@ -71,30 +71,32 @@ class Met:
         the nodes that led to it. The text is rendered again, and compared with what is known."""
         nodes, _ = structure.canonicalize(structure.ProgramGraph([*roots]), roots, again=True)
         values.collect(self.values, nodes)
-        comments = label.comments(nodes)
-        notes: dict[Node, str] = {}
-        rows = {"": (0, "", "")}  # the place, the label, and what the text has for a comment
+        notes, marks = label.notes(nodes), {}
+        # The place, the name, and what the text has for a comment in debug mode.
+        rows: dict[str, tuple[int, str, str]] = {"": (0, "", "")}
         for n in nodes:
-            location = label.place_of(n)
-            if location or n in label.labels:
-                notes[n] = str(len(rows))
-                rows[notes[n]] = place(location), label.labels.get(n, ""), comments.get(n, "")
-        if 2 * len(notes) < sum([n.op is not BUFFER and n.op is not LITERAL for n in nodes]):
+            location, note = label.place_of(n), notes.get(n, "")
+            if location or note:
+                marks[n] = str(len(rows))
+                rows[marks[n]] = place(location), getattr(note, "name", ""), note
+        if 2 * len(marks) < sum([n.op is not BUFFER and n.op is not LITERAL for n in nodes]):
             return
-        built = program.build(nodes, [*roots], notes)
+        built = program.build(nodes, [*roots], marks)
         found = [rows[i.label] for i in built.instrs]
-        plain = [i._replace(label=row[2]) for i, row in zip(built.instrs, found, strict=True)]
-        built = built._replace(instrs=tuple(plain), streams=self.kernel.program.streams)
-        marks = [f"{_MARK}{number} {name}" for number, name, _ in found]
-        lines = [x.partition("  # ") for x in source.render(built, marks).split("\n")[:-1]]
-        if [x[0] for x in lines] != [x.partition("  # ")[0] for x in self.text]:
-            return
-        self.program, self.places = built, []
-        for code, _, comment in lines:
-            number, _, name = comment.removeprefix(_MARK).partition(" ")
-            self.places.append(int(number or 0))
-            if name:
-                self.names[code.partition("=")[0].strip()] = name
+        built = names.without_labels(built)._replace(streams=self.kernel.program.streams)
+        if flags.current & flags.JitFlag.Debug:
+            noted = [i._replace(label=row[2]) for i, row in zip(built.instrs, found, strict=True)]
+            built = built._replace(instrs=tuple(noted))
+        given = [label.Note(f"{_MARK}{number}", name) for number, name, _ in found]
+        text, scopes = source.rendered(built, given, everywhere=True)
+        shown = names.chosen(text, scopes)
+        mine = [x.partition("  # ")[0] for x in self.text]
+        for known in (text, names.renamed(text, shown)):
+            lines = [x.partition("  # ") for x in known.split("\n")[:-1]]
+            if [x[0] for x in lines] == mine:
+                self.program, self.names = built, shown["kernel"]
+                self.places = [int(x[2].removeprefix(_MARK) or 0) for x in lines]
+                return
 
 
 class Recorder(events.Sink):
@@ -125,6 +127,7 @@ class Recorder(events.Sink):
         self.values = why.Values()
         self.recordings: list[tuple[float, str, int]] = []  # of frozen functions, and why
         self.derivatives = derivatives.Derivatives(gradients)
+        self.lanes: Any = None  # a `lanes.LaneRecorder`
 
     # ---- What jit calls
 
@@ -158,6 +161,9 @@ class Recorder(events.Sink):
                     known.learn(self.place, roots, self.values)
                 except Exception:  # a program must not fail because somebody looks at it
                     self.unread += 1
+
+    def launching(self, kernel: Any, size: int, operands: Any) -> Any:
+        return None if self.lanes is None else self.lanes.launching(kernel, size, operands)
 
     def launched(self, launch: history.Launch) -> None:
         known, now = self.met(launch.kernel), time.perf_counter()

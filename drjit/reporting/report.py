@@ -22,6 +22,7 @@ from ..jit import processor
 from ..jit.cpu import runtime
 from ..jit.ir.location import line_of
 from . import recorder, trace, why
+from .lanes import LaneRecorder
 
 VERSION = 1
 MOST_KERNELS = 500
@@ -33,7 +34,7 @@ _SHOWN = 5  # kernels in `__repr__`
 _WIDTHS = {64: "AVX-512", 32: "AVX2", 16: "NEON"}  # by the bytes of a register
 
 
-def report(gradients: bool = False) -> "Report":
+def report(lanes: Any = None, launch: int = 0, gradients: bool = False) -> "Report":
     """Records what a program does within a `with` statement: tracing, compiling, waiting, what
     each thread does for each kernel, memory, and the lines of the program that led to all that.
 
@@ -45,11 +46,18 @@ def report(gradients: bool = False) -> "Report":
     result. Programs should be recorded as they usually run, so without `JitFlag.KernelHistory` or
     debug mode.
 
+    With `lanes`, it also has all values of some lanes, statement by statement: up to 64 numbers of
+    lanes, a mask (of whose lanes it takes the first 64), or `"nan"`. Of each kernel, that is the
+    launch with the number `launch`, if it has these lanes; for `"nan"`, the first launch that made
+    a NaN, which is tested after each launch, and the lane of that. The values are those of NumPy,
+    on which these lanes run once more: the last bits may differ from those of machine code.
+
     With `gradients`, the norms of gradients are computed for the first traversals of each line when
     the report ends; until then these gradients are kept.
 
     Raises:
         RuntimeError: another report is being recorded.
+        ValueError: the lanes are none of these.
 
     >>> with dr.report() as r:
     ...     dr.eval(dr.arange(Float, 1000) + 1)
@@ -57,13 +65,14 @@ def report(gradients: bool = False) -> "Report":
     >>> [kernel["launches"] for kernel in r.data()["kernels"]]
     [1]
     """
-    return Report(gradients)
+    return Report(lanes, launch, gradients)
 
 
 class Report:
     """What happened between `start` and `stop`, or in a `with` statement; see `report`."""
 
-    def __init__(self, gradients: bool = False) -> None:
+    def __init__(self, lanes: Any = None, launch: int = 0, gradients: bool = False) -> None:
+        self._lanes = None if lanes is None else LaneRecorder(lanes, launch)
         self._gradients = gradients
         self._recorder: recorder.Recorder | None = None
         self._data: dict[str, Any] | None = None
@@ -79,6 +88,7 @@ class Report:
         if self._recorder is not None:
             raise RuntimeError("dr.report(): this report was recorded before. Make another one.")
         self._recorder, self._process = recorder.start(self._gradients), os.getpid()
+        self._recorder.lanes = self._lanes
         return self
 
     def stop(self, error: BaseException | None = None) -> None:
@@ -243,13 +253,15 @@ class _Writer:
         self._drop_texts(kernels)
         events = self.events(met)
         memory = [[self.time(t), n] for t, n in r.memory]
+        lanes = r.lanes.data({k.kernel: i for i, k in enumerate(met)}) if r.lanes else []
+        self.notes += r.lanes.notes if r.lanes else []
         graphs, lost = self.derivatives()
         reasons = why.Why(r, self.by_location, self.places).rows(met, self.time)
         return {
             "version": VERSION, "program": self.program(), "files": self.files(),
             "places": self.places, "threads": self.threads, "events": events, "memory": memory,
-            "kernels": kernels, "machine": {}, "why": reasons, "lanes": [], "derivatives": graphs,
-            "lost": lost,
+            "kernels": kernels, "machine": {}, "why": reasons, "lanes": lanes,
+            "derivatives": graphs, "lost": lost,
         }  # fmt: skip
 
     def time(self, seconds: float) -> float:

@@ -98,7 +98,7 @@ def test_tools_name_the_backend_of_values(gpu):
     assert named["input"] == ["CUDA", "f32"] and named["output"] == ["CUDA", "f32"]
     assert named["other"] == ["LLVM", "f32"]
     assert "Type: CUDA f32|Size: 3" in dr.graphviz(as_string=True)
-    assert "x0 = load(f32, p[1], i)" in dr.kernel_source(y)
+    assert "input = load(f32, p[1], i)  # [input]" in dr.kernel_source(y)
 
 
 def test_memory_that_is_full(monkeypatch):

@@ -30,8 +30,8 @@ pytestmark = pytest.mark.usefixtures("computing_nodes")
 
 def lines(*roots: Node) -> list[str]:
     """The statements of the one kernel for some nodes."""
-    (found,) = schedule.preview(list(roots))
-    head, *body = found.text.splitlines()
+    ((_, found),) = schedule.preview(list(roots))
+    head, *body = found.splitlines()
     assert head == "def kernel(i, p):"
     return [line.strip() for line in body]
 
@@ -44,7 +44,7 @@ def test_large_work_does_not_wait_for_numpy(monkeypatch: pytest.MonkeyPatch) -> 
     for f, size, expected in (
         (op.abs, 3, True), (op.abs, 1_000_000, True), (op.sin, 3, True), (op.sin, 1_000_000, False),
     ):  # fmt: skip
-        (found,) = schedule.preview([ir.apply(f, ir.apply(op.mul, x, x))])
+        ((found, _),) = schedule.preview([ir.apply(f, ir.apply(op.mul, x, x))])
         monkeypatch.setattr(found, "estimated_seconds", 0.0)
         monkeypatch.setattr(found, "interpreted_seconds", 0.0)
         monkeypatch.setattr(found.entry, "kernel", 0)
@@ -218,10 +218,10 @@ def test_scatters(kind: op.Op | None, count: int, how: dict, want: str) -> None:
     target = access.WriteTarget(opaque(dt.f32, range(4)))
     after = access.scatter(target, values[:count], Access(index, what="s", **how), kind)
     # Both values are inputs, so that the numbers of words are the same in all cases.
-    (found,) = schedule.preview([ir.apply(op.add, *values)])
+    ((_, found),) = schedule.preview([ir.apply(op.add, *values)])
     pending.effects.clear()
     assert after is not None
-    assert f"    {want}\n" in found.text
+    assert f"    {want}\n" in found
 
 
 def test_reductions() -> None:
@@ -265,12 +265,13 @@ def test_words_of_the_parameter_block(monkeypatch: pytest.MonkeyPatch) -> None:
 # Comments
 
 
-def test_labels_are_comments() -> None:
+def test_labels_are_names_and_comments() -> None:
     x = opaque(dt.f32, [1, 2])
     for name in ("square\nand # more", "another"):
         y = ir.apply(op.mul, x, x)
         label.labels[y] = name
-        assert f"v0 = x0 * x0  # [{' '.join(name.split())}]" in lines(y)
+        as_name = "_".join(re.findall(r"\w+", name))
+        assert f"{as_name} = x0 * x0  # [{' '.join(name.split())}]" in lines(y)
         # Comments stay with their nodes; others of the same structure have none.
         assert "v0 = x0 * x0" in lines(ir.apply(op.mul, x, x))
 

@@ -59,8 +59,8 @@ def less(a: Node, b: Node) -> Node:
 
 
 def text(*roots: Node) -> str:
-    (found,) = schedule.preview(list(roots))
-    return found.text
+    ((_, found),) = schedule.preview(list(roots))
+    return found
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -1004,7 +1004,7 @@ def test_preview_launches_nothing_and_shows_what_runs(tier: str, launches: list)
     total = access.reduce_all("add", mul(x, x))
     y = add(mul(x, total), access.gather(target.node, Access(number(1, dt.u32))))
     for roots in ([y], [y, total, target.node]):
-        texts = [k.text for k in schedule.preview(roots)]
+        texts = [text for _, text in schedule.preview(roots)]
         assert not launches
         assert not y.is_evaluated and not total.is_evaluated and not old.is_evaluated
         assert len(pending.effects) == 2
@@ -1020,7 +1020,7 @@ def test_preview_keeps_the_order_of_side_effects(tier: str, launches: list) -> N
     target = Array(ramp(4))
     target.scatter([number(1.0)], opaque([1, 2, 3], dt.u32))
     target.scatter([number(2.0)], opaque([3, 2, 0], dt.u32))
-    shown = [k.text for k in schedule.preview([])]
+    shown = [text for _, text in schedule.preview([])]
     assert values(target.node) == [2, 1, 2, 2]
     assert len(shown) == 2 and [text for text, _ in launches] == shown
 
@@ -1030,7 +1030,7 @@ def test_preview_shows_old_values_that_are_stored(tier: str, launches: list) -> 
     after = counter.scatter([], ir.lane(4), op.scatter_inc)
     old = pending.old_value(after, dt.u32)
     del after
-    shown = [k.text for k in schedule.preview([])]
+    shown = [text for _, text in schedule.preview([])]
     schedule.evaluate([])
     assert [text for text, _ in launches] == shown
     assert values(old) == [0, 1, 2, 3]
@@ -1039,7 +1039,7 @@ def test_preview_shows_old_values_that_are_stored(tier: str, launches: list) -> 
 def test_preview_shows_the_comments_of_debug_mode(launches: list) -> None:
     with flags.scoped_set_flag(JitFlag.Debug):
         y = mul(ramp(3), ramp(3))
-        shown = [k.text for k in schedule.preview([y])]
+        shown = [text for _, text in schedule.preview([y])]
         schedule.evaluate([y])
     assert [text for text, _ in launches] == shown
     assert "test_schedule.py:" in shown[0]

@@ -282,3 +282,67 @@ def test_nothing_is_evaluated_for_a_text_or_a_graph():
     dr.kernel_source(x)._repr_html_()
     dr.graphviz()._repr_svg_()
     assert x.state is dr.VarState.Unevaluated
+
+
+# ---- Arrays
+
+
+def cells(array) -> list[list[str]]:
+    """The rows of the table that notebooks show for an array."""
+    rows = re.findall(r"<tr.*?</tr>", array._repr_html_())
+    assert "<table" in array._repr_html_() or not rows
+    return [[Balanced(cell).shown for cell in re.findall(r"<t[hd].*?</t[hd]>", r)] for r in rows]
+
+
+def test_arrays_are_tables():
+    x = Array3f(dr.arange(Float, 1000), 1, dr.nan)
+    rows = cells(x)
+    assert rows[:2] == [["", "x", "y", "z"], ["0", "0", "1", "nan"]] and len(rows) == 10
+    assert rows[5][0] == "⋮" and rows[-1] == ["999", "999", "1", "nan"]
+    assert Balanced(x._repr_html_()).shown.startswith("drjit.llvm.Array3f, 3 × 1,000")
+    assert cells(dr.arange(UInt, 3)) == [["0", "0"], ["1", "1"], ["2", "2"]]
+    assert cells(Float(0.1)) == [["0", "0.1"]] and cells(Float()) == []
+    assert cells(dr.scalar.Array3f(1, 2, 3))[1] == ["1", "2"]
+    assert cells(dr.scalar.Matrix2f(1, 2, 3, 4)) == [
+        ["", "0", "1"],
+        ["0", "1", "2"],
+        ["1", "3", "4"],
+    ]
+    assert cells(ad.Complex2f(1, 2)) == [["", "real", "imag"], ["0", "1", "2"]]
+    assert cells(ad.Matrix2f(1, 2, 3, 4)) == [
+        ["", "0, 0", "0, 1", "1, 0", "1, 1"],
+        ["0", "1", "2", "3", "4"],
+    ]
+
+
+def test_tensors_are_tables():
+    rows = cells(TensorXu(dr.arange(UInt, 3000), (10, 10, 30)))
+    assert len(rows) == 10 and len(rows[0]) == 10
+    assert rows[0] == ["", "0", "1", "2", "3", "…", "26", "27", "28", "29"]
+    assert rows[-1] == ["99", "2970", "2971", "2972", "2973", "…", "2996", "2997", "2998", "2999"]
+    assert cells(TensorXf(dr.arange(Float, 2), (2,))) == [["0", "0"], ["1", "1"]]
+    assert cells(TensorXf(7)) == [["0", "7"]]
+    assert cells(TensorXf(Float(), (0, 3))) == []
+
+
+def test_differentiable_arrays_stay_so():
+    x = ad.Float(1, 2)
+    dr.enable_grad(x)
+    y = x * x
+    assert "with derivatives" in y._repr_html_() and cells(y) == [["0", "1"], ["1", "4"]]
+    dr.backward(y)
+    assert dr.all(x.grad == [2, 4])
+    assert "with derivatives" not in dr.detach(y)._repr_html_()
+
+
+def test_what_has_no_table_stays_text():
+    assert ad.ArrayXf([Float(1, 2), Float(1, 2, 3)])._repr_html_() is None
+
+    seen = []
+
+    def body(x):
+        seen.append(x._repr_html_())
+        return (x + 1,)
+
+    dr.while_loop((Float(0),), lambda x: x < 3, body)
+    assert seen == [None]

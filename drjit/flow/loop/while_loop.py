@@ -42,11 +42,12 @@ def while_loop(
     """Returns the final state of the loop `while cond(*state): state = body(*state)`, in which
     every lane continues as long as its entry of the condition is true.
 
-    `state` is a tuple of arrays or PyTrees; `labels` are their names for messages. If `cond`
-    returns a Python `bool`, this is an ordinary loop (mode 'scalar'). Otherwise, the loop becomes
-    part of a kernel ('symbolic') or runs one iteration at a time ('evaluated'). The default is
-    symbolic unless `JitFlag.SymbolicLoops` is off. In evaluated mode, `compress` (default:
-    `JitFlag.CompressLoops`) removes lanes that have left the loop from the arrays.
+    `state` is a tuple of arrays or PyTrees; `labels` are their names for messages and for the texts
+    of kernels that people see. If `cond` returns a Python `bool`, this is an ordinary loop (mode
+    'scalar'). Otherwise, the loop becomes part of a kernel ('symbolic') or runs one iteration at a
+    time ('evaluated'). The default is symbolic unless `JitFlag.SymbolicLoops` is off. In evaluated
+    mode, `compress` (default: `JitFlag.CompressLoops`) removes lanes that have left the loop from
+    the arrays.
 
     Variables must keep their type, shape and number of entries. With `strict`, variables other than
     arrays must not change. `max_iterations` helps reverse-mode differentiation: it is an upper
@@ -107,7 +108,7 @@ def while_loop(
         if mode == "evaluated":
             return loop_evaluated.run(loop, before, compress)
         start.put(before)
-        symbolic = SymbolicLoop(loop, before, limit)
+        symbolic = SymbolicLoop(loop, before, limit, bool(labels))
         del before  # nothing else may hold what the loop writes to
         return symbolic.run()
 
@@ -241,10 +242,13 @@ class SymbolicLoop:
     Arrays whose size differs from the number of lanes, such as tables that the body reads or
     accumulators that it scatters to, are not part of the state: they are `captured`. Sometimes this
     is known only after the body has been traced; then the recording is undone and starts again.
+    `is_named` says that the program has names for the variables.
     """
 
-    def __init__(self, loop: ArrayLoop, before: list[Value], limit: int | None) -> None:
-        self.loop, self.limit = loop, limit
+    def __init__(
+        self, loop: ArrayLoop, before: list[Value], limit: int | None, is_named: bool = False
+    ) -> None:
+        self.loop, self.limit, self.is_named = loop, limit, is_named
         self.before: list[Value | None] = [*before]
         self.state = loop.start
         self.closure = region.captured_arrays((loop.cond, loop.body), loop.start.leaves)
@@ -324,8 +328,9 @@ class SymbolicLoop:
 
     def _record(self) -> tuple:
         # Nothing else may hold what the loop writes to.
-        self.after, self.results = self.loop.start.tree, []
-        private = PrivateState(self.loop.start, self.captured)
+        start = self.loop.start
+        self.after, self.results = start.tree, []
+        private = PrivateState(start, self.captured)
         self.state = state = private.state
         self.places = places = [k for k in range(len(self.before)) if k not in self.captured]
         self.nodes, self.dependences = [], None
@@ -336,6 +341,9 @@ class SymbolicLoop:
                 self._cond,
                 partial(self._body, outer_gradients),
                 self.loop.label,
+                partial(start.tree.structure().names, start.titles, places)
+                if self.is_named
+                else None,
             )
         except StateAccessError as target:
             self._restore()

@@ -64,7 +64,7 @@ def _entry(launches: list[history.Launch]) -> dict[str, Any]:
         "backend": kernels[0].device.backend,
         "type": KernelType[whole.kind] if whole else filled,
         "hash": kernels[-1].name.rpartition("k")[2],
-        "ir": io.StringIO(text := "\n".join(dict.fromkeys(k.text for k in kernels))),
+        "ir": io.StringIO(text := "\n".join(dict.fromkeys(v.text for v in launches))),
         "source": text,
         "tier": launch.tier,
         "uses_optix": 0,
@@ -132,6 +132,10 @@ def kernel_source(*values: object) -> KernelSource:
     the text is that of its results; each statement then names the line that traced it, as those
     of values traced in debug mode do.
 
+    Loop variables and values with labels have their names, those of components and members such as
+    `position_x`; kernels that run are the same without. `i` and `p` mean something else in kernels,
+    so variables of these names are `i_1` and `p_1`.
+
     The result is a string, which notebooks show with colours, and with these lines beside the
     kernel's.
 
@@ -173,7 +177,8 @@ def _source(values: Any) -> KernelSource:
             texts.append(f"# {n.dtype}, {n.size} entries: the constant {n.data}, no kernel\n")
         elif n.is_evaluated:
             texts.append(f"# {n.dtype}, {n.size} entries: already evaluated, no kernel\n")
-    texts += [k.text for k in schedule.preview(nodes, arrays[-1]._device if arrays else None)]
+    device = arrays[-1]._device if arrays else None
+    texts += [text for _, text in schedule.preview(nodes, device)]
     return KernelSource("\n".join(texts))
 
 

@@ -17,7 +17,7 @@ from . import drawing
 
 
 def set_label(*args: Any, **kwargs: Any) -> None:
-    """Names values for `whos`, `graphviz` and the comments in kernel texts.
+    """Names values for `whos`, `graphviz` and the kernel texts that people see.
 
     `set_label(value, "name")` names one value, `set_label(a=a, b=b)` several. Entries of PyTrees
     and components of nested arrays get names such as `name_0`, `name_key`.

@@ -1,16 +1,18 @@
-"""Names that users give to values, and the source lines that traced them; both appear as comments
-in kernel text and in graphs.
+"""Names that users give to values, and the source lines that traced them; both appear in graphs,
+and in the kernel texts that people see.
 
 Lines are recorded in debug mode, and while a report meets new kernels, because asking Python for
 them at every traced operation is slow.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from .. import flags
+from . import op
 from .location import Location, line_of, user_location
+from .nesting import RegionOperands
 from .node import Node
 
 labels: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
@@ -39,11 +41,36 @@ def place_of(thing: Any) -> Location:
 flags.on_creation_in_debug_mode(Node, note_location)
 
 
-def comments(nodes: list[Node]) -> dict[Node, str]:
-    """Returns the comment on each node's statement: `file.py:5 a**2 [label]`."""
-    texts: dict[Node, str] = {}
-    if not labels and not locations:
-        return texts
+class Note(str):
+    """What a kernel text that people see says about a value: a comment, and the `name` that the
+    program has for it."""
+
+    name: str
+
+    def __new__(cls, comment: str, name: str = "") -> "Note":
+        made = super().__new__(cls, comment)
+        made.name = name
+        return made
+
+
+def names(nodes: Iterable[Node]) -> dict[Node, str]:
+    """Returns the names that the program has for some nodes: those of the variables of loops, and
+    labels."""
+    found: dict[Node, str] = {}
+    for n in nodes:
+        if n.op is op.loop and n.data.names is not None:
+            found.update(zip(RegionOperands(n).inside[0], n.data.names(), strict=False))
+    if labels:
+        found |= {n: labels[n] for n in nodes if n in labels and n not in found}
+    return found
+
+
+def notes(nodes: Sequence[Node]) -> dict[Node, str]:
+    """Returns the `Note`s on nodes, whose comments are `file.py:5 a**2 [label]`."""
+    given = names(nodes)
+    found: dict[Node, str] = {}
+    if not given and not locations:
+        return found
     import linecache  # slow to import, and only needed in debug mode
 
     for n in nodes:
@@ -55,6 +82,6 @@ def comments(nodes: list[Node]) -> dict[Node, str]:
             parts.append(f"{file.rpartition('/')[2]}:{number}  {text}".rstrip())
         if n in labels:
             parts.append(f"[{labels[n]}]")
-        if parts:
-            texts[n] = " ".join(" ".join(parts).split())  # comments are single-line
-    return texts
+        if parts or n in given:
+            found[n] = Note(" ".join(" ".join(parts).split()), given.get(n, ""))  # one line
+    return found

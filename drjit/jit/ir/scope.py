@@ -6,7 +6,7 @@ device, which computes where there are only constants, is chosen here as well (`
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -73,13 +73,20 @@ class BlockData:
 
     `counts` has the numbers of operands by role (see `RegionOperands`), `depth` is the number of
     recordings that were open around it. `values` refers to the nodes of its results; `shared` is
-    the body that a call shares with other calls (see `sharing`).
+    the body that a call shares with other calls (see `sharing`). `names` returns what the
+    program calls the variables of a loop, for people who look at its kernel.
     """
 
-    __slots__ = ("counts", "depth", "shared", "values")
+    __slots__ = ("counts", "depth", "names", "shared", "values")
 
-    def __init__(self, counts: tuple, depth: int, shared: Any = None) -> None:
-        self.counts, self.depth, self.shared = counts, depth, shared
+    def __init__(
+        self,
+        counts: tuple,
+        depth: int,
+        shared: Any = None,
+        names: Callable[[], list[str]] | None = None,
+    ) -> None:
+        self.counts, self.depth, self.shared, self.names = counts, depth, shared, names
         self.values: list[Any] = []
 
     @property

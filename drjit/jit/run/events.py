@@ -3,7 +3,7 @@ for the `sink`, in places that take long in any case; what becomes of it, nobody
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ir.node import Node
@@ -28,6 +28,13 @@ class Sink(ABC):
     @abstractmethod
     def meet(self, kernel: Any, roots: Sequence[Node]) -> None:
         """Is called before a kernel is launched, with the nodes that it computes."""
+
+    def launching(
+        self, kernel: Any, size: int, operands: Any
+    ) -> Callable[[Sequence[Any]], None] | None:
+        """Is called before a launch with its arguments; returns what is called after it, if it is
+        to be, with the outputs."""
+        return None
 
     @abstractmethod
     def launched(self, launch: Any) -> None:

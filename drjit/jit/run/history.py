@@ -25,7 +25,7 @@ class Launch(NamedTuple):
     `first` says whether the kernel was compiled or loaded for this launch, or the launch waited for
     that; `rendering` how many seconds making the text took, if that was for this launch; `mode`
     whether a frozen function recorded or replayed it. Launches of one operation have the same
-    `whole`.
+    `whole`. The text is the one that people see.
     """
 
     kernel: Any
@@ -37,11 +37,13 @@ class Launch(NamedTuple):
     rendering: float
     mode: str
     whole: WholeOperation | None
+    text: str
 
 
 class _Now(threading.local):
     mode = "Inactive"
     whole: WholeOperation | None = None
+    text: tuple[Any, str] = None, ""  # of a kernel that is about to be launched
 
 
 now = _Now()
@@ -61,7 +63,7 @@ def add(kernel: Any, size: int, tier: str, time: Any) -> None:
     whole = now.whole if kernel.program is None else None
     launch = Launch(
         kernel, size, tier, time, kernel.state, number == kernel.compiled_at, rendering, now.mode,
-        whole,
+        whole, now.text[1] if now.text[0] is kernel else kernel.text,
     )  # fmt: skip
     if flags.current & _HISTORY:
         launches.append(launch)

@@ -18,6 +18,7 @@ from ..ir.location import describe
 from ..lazy import np
 from ..target.foreign import ForeignFunction
 from ..text.program import effect_words
+from . import events
 
 if TYPE_CHECKING:
     import signal
@@ -228,7 +229,11 @@ def run(kernel: Kernel, size: int, operands: Operands) -> list[Buffer | None]:
     if checks or kernel.loops:
         record = ErrorRecord(kernel.device, checked(checks))
     kernel.counted += 1
+    sink = events.sink
+    after = None if sink is None else sink.launching(kernel, size, operands)
     outputs = kernel.launch(size, operands, record)
+    if after is not None:
+        after(outputs)
     own = record if checks else None
     link([n.data for n in inputs], outputs, [e.buffer for e in targets], own)
     if flags.current & _BLOCKING:

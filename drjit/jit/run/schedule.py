@@ -21,7 +21,7 @@ from ..ir.effects import afters, block_effects, old_values, undo, without_escape
 from ..ir.node import AFTER, BUFFER, LITERAL, Node, buffer, make
 from ..ir.scope import ACTIVE, WRITTEN, BlockData
 from ..text import program, source, structure
-from . import events, launch, pending, stages
+from . import events, history, launch, pending, stages
 from . import plan as plans
 from .plan import Launch, Plan
 
@@ -40,16 +40,17 @@ STREAM_BYTES = 1 << 24  # results of a kernel from this size on bypass the cache
 STREAM_LANES = STREAM_BYTES >> 13  # no kernel below this size can have such results
 LARGE = 512  # programs with this many operands defer the garbage collector
 FEW = 1 << 14  # the host writes fewer entries faster than a kernel
-_preview: list[Kernel] | None = None  # where `preview` collects kernels
+# Where `preview` collects kernels and their texts.
+_preview: list[tuple[Kernel, str]] | None = None
 
 _REDUCE, _STATE, _LOOP = op.reduce, op.state, op.loop
 # The node of an effect's target becomes a buffer along with the effect, which is pending or belongs
 # to an open recording.
 _NOT_COMPUTED = frozenset((BUFFER, LITERAL, AFTER))
 # A call would execute its length in Python.
-_labels: dict = label.labels.data  # type: ignore[attr-defined]
 # These have no single value to keep. An observer needs to know of every launch.
 _WATCHED = int(flags.JitFlag.Debug | flags.JitFlag.KernelHistory | flags.JitFlag.FreezingScope)
+_HISTORY = int(flags.JitFlag.KernelHistory)
 _APART = _WATCHED | int(flags.JitFlag.LaunchBlocking | flags.JitFlag.Record)
 
 
@@ -91,7 +92,7 @@ def evaluate(roots: list[Node], device: Device | None = None) -> bool:
 
 def _is_plain() -> bool:
     """Returns whether nothing asks for launches to be seen one by one."""
-    return not (observers or _labels or flags.current & _APART)
+    return not (observers or flags.current & _APART)
 
 
 def catch_up() -> None:
@@ -140,9 +141,9 @@ def forget_kernels() -> None:
         native.forget()
 
 
-def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
+def preview(roots: list[Node], device: Device | None = None) -> list[tuple[Kernel, str]]:
     """Returns the kernels that `evaluate` would launch for these nodes and all pending side
-    effects, without launching them.
+    effects, and their texts as people see them, without launching them.
     """
     global _preview
     with lock:
@@ -162,7 +163,8 @@ def preview(roots: list[Node], device: Device | None = None) -> list[Kernel]:
                 copy.data.shape = e.shape
                 copy.data.order = tuple([copies[o] for o in e.order if o in copies])
             elif n.op.block:
-                copy.data = BlockData(n.data.counts, n.data.depth, n.data.shared)
+                block = n.data
+                copy.data = BlockData(block.counts, block.depth, block.shared, block.names)
             label.locations.pop(copy, None)  # the line that asks for the text
             for table in tables:
                 if n in table:
@@ -344,8 +346,10 @@ def launch_all(launches: Sequence[tuple], order: list[Node]) -> None:
             sink.meet(made, roots)
         effects = [n.data for n in targets] if targets else ()
         operands = b(order), c(order), d(order), effects
+        if flags.current & _HISTORY:
+            history.now.text = made, shown_text(made, roots)
         if _preview is not None:
-            _preview.append(made)
+            _preview.append((made, shown_text(made, roots)))
             outputs = [made.device.allocate(0) if _has_value(n) else None for n in roots]
         elif effects and made.can_be_interrupted:
             # Updates take effect one by one, and those made must count as made.
@@ -357,10 +361,19 @@ def launch_all(launches: Sequence[tuple], order: list[Node]) -> None:
         finish_all(roots, outputs)
 
 
+def shown_text(made: Kernel, roots: Sequence[Node]) -> str:
+    """Returns the text of the kernel of some nodes as people see it."""
+    if flags.current & 1:  # it has notes
+        return made.text
+    from ..text import names
+
+    return names.text_of(made, roots)
+
+
 def _key_of(graph: structure.ProgramGraph, device: Device | None) -> tuple | None:
     """Returns the key that determines the launches of an evaluation, except for sizes; None if they
     must not be repeated, because the kernel texts refer to these nodes."""
-    if graph.open or ((_labels or flags.current & 1) and _is_named(graph)):
+    if graph.open or flags.current & 1:
         return None
     if not graph.noted:
         return graph.key(device or current())
@@ -373,12 +386,6 @@ def _key_of(graph: structure.ProgramGraph, device: Device | None) -> tuple | Non
                     return None
                 orders.append((n.id, before.id))
     return graph.key(device or current(), effects, *orders)
-
-
-def _is_named(graph: structure.ProgramGraph) -> bool:
-    """Returns whether the kernel texts have comments on the nodes."""
-    labels = label.labels
-    return flags.current & 1 != 0 or (len(_labels) > 0 and any(n in labels for n in graph.order))
 
 
 def _by_lanes(roots: list[Node]) -> list[tuple[int, list[Node]]]:
@@ -484,7 +491,7 @@ def _planned(
     places = [[n.id for n in part] for part in every]
     reduced = [n.deps[0].id for n in roots if n.op is _REDUCE]
     _make_room(0 if key is None else 2 * len(graph.order))
-    comments = label.comments(graph.ordered()) if key is None else None
+    comments = label.notes(graph.ordered()) if flags.current & 1 else None
     name = "" if key is None else plans.name_of(key, at)
     known = plans.load(name, at) if name else None
     made, passed = known or _settle(graph, roots, streams, at, comments)
@@ -585,7 +592,13 @@ def _kernel_for(
     built = program.build(nodes, roots, comments)._replace(streams=streams)
     if flags.current & flags.JitFlag.Debug:
         program.check(built)
-    found = device.kernel(source.render(built), built)
+    if comments:
+        from ..text import names
+
+        text = names.shown(built)
+    else:
+        text = source.render(built)
+    found = device.kernel(text, built)
     if not found.launches:
         found.rendering = time.perf_counter() - start
     return found

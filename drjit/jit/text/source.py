@@ -2,7 +2,7 @@
 `c` for literals, `v` for values.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..ir import op
 from . import bodies
@@ -100,10 +100,23 @@ RENDER: dict[str, Callable[[Instr, list[str]], str]] = {
 }
 
 
-def render(program: Program, notes: Sequence[str] = ()) -> str:
-    """Returns the kernel text of a program. Statements have the `notes` on their instructions as
-    comments; without any, the labels, which may change what is a statement of its own."""
-    writer = _SourceWriter(program, notes)
+Scopes = dict[str, dict[str, str]]
+"""For each function of a text, which of its names the program has others for."""
+
+
+def render(program: Program) -> str:
+    """Returns the kernel text of a program. Statements have the labels as comments, which may
+    change what is a statement of its own."""
+    return rendered(program)[0]
+
+
+def rendered(
+    program: Program, notes: Sequence[str] = (), everywhere: bool = False
+) -> tuple[str, Scopes]:
+    """Returns the kernel text of a program, whose statements have the `notes` on their
+    instructions, or else the labels, as comments, and with `everywhere` also the lines of stores,
+    loops and branches; and which names the notes have for values."""
+    writer = _SourceWriter(program, notes, everywhere)
     writer.statements(program.body, 1)
     names, lines = writer.names, writer.lines
     for o in program.outputs:
@@ -124,16 +137,22 @@ def render(program: Program, notes: Sequence[str] = ()) -> str:
         else:
             continue
         lines.append(f"    {text}{writer.comment(o.value) if writer.has_notes else ''}")
-    return "\n".join(["def kernel(i, p):", *lines, *writer.functions.values()]) + "\n"
+    text = "\n".join(["def kernel(i, p):", *lines, *writer.functions.values()]) + "\n"
+    return text, {"kernel": writer.scope(writer.named), **writer.scopes}
 
 
 class _SourceWriter:
     """The lines of a kernel text so far, and the names of instruction values."""
 
-    def __init__(self, program: Program, notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self, program: Program, notes: Sequence[str] = (), everywhere: bool = False
+    ) -> None:
         self.program, self.instrs = program, program.instrs
-        self.has_notes = bool(notes)
+        self.has_notes = everywhere  # also on lines that compute no value
         self.notes = notes or [i.label for i in program.instrs]
+        # What the program calls values, and that by function.
+        self.named = {k: name for k, n in enumerate(self.notes) if (name := getattr(n, "name", ""))}
+        self.scopes: Scopes = {}
         self.names: list[str] = [""] * len(program.instrs)
         self.lines: list[str] = []
         self.has_vectors = any(t.is_vector for t in {i.dtype for i in program.instrs})
@@ -154,6 +173,14 @@ class _SourceWriter:
         """Returns the comment on the statement of an instruction."""
         note = self.notes[number]
         return f"  # {note}" if note else ""
+
+    def scope(self, numbers: Iterable[int]) -> dict[str, str]:
+        """Returns what the program calls the names of some instructions in the current function."""
+        found: dict[str, str] = {}
+        for k in numbers:
+            if k in self.named and self.names[k]:
+                found.setdefault(self.names[k], self.named[k])
+        return found
 
     def mark(self, begin: int, number: int) -> None:
         """Adds the note on a loop or branch to its own lines, which come from `begin` on."""
@@ -303,12 +330,15 @@ class _SourceWriter:
         if results:
             self.lines.append(f"    return {', '.join([names[r] for r in results])}")
         text = "\n".join([f"(i, p{''.join(parameters)}):", *self.lines])
+        scope = self.scope((*own, *used.outside, *used.inside)) if self.named else {}
         self.lines, self.values, self.check, self.lanes = before
         for number, name in around.items():
             names[number] = name
         if text not in self.functions:
             self.functions[text] = f"def body{len(self.functions)}{text}"
-        return self.functions[text].partition("(")[0].removeprefix("def "), used, results
+        name = self.functions[text].partition("(")[0].removeprefix("def ")
+        self.scopes.setdefault(name, scope)
+        return name, used, results
 
     def call(self, case: Case) -> str:
         """Returns the call of the function for the body of a case."""

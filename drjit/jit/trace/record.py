@@ -33,10 +33,14 @@ STATE = op.state
 
 
 def loop(
-    state: Sequence[Node], cond: Callable[[list[Node]], Node], body: Body, label: str = ""
+    state: Sequence[Node],
+    cond: Callable[[list[Node]], Node],
+    body: Body,
+    label: str = "",
+    names: Callable[[], list[str]] | None = None,
 ) -> list[Node]:
     """Records `while cond(*state): state = body(*state)` for every lane and returns the final
-    state.
+    state. `names` returns what the program calls that.
 
     Lanes leave the loop one by one. An exception in `cond` or `body` undoes the recording.
 
@@ -69,7 +73,7 @@ def loop(
         size = _size_with(size, scope.effects, what)
     counts = (len(state), len(scope.effects))
     deps = (*state, *inside, live, outer, test, *results, *scope.effects)
-    node = make(op.loop, dt.mask, size, deps, BlockData(counts, depth))
+    node = make(op.loop, dt.mask, size, deps, BlockData(counts, depth, None, names))
     _close(node, scope)
     return [
         before if r is n else _result(node, n.dtype, k)

@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from .. import flags
-from ..ir import label, op
+from ..ir import op
 from ..ir.node import LITERAL, Node, make, next_serial
 
 # Minimum number of nodes for sharing a body.
@@ -194,8 +194,6 @@ def share(
         return None
     body = BodyStructure(names, results, start)
     if len(body.nodes) < SHORTEST or body.has_vectors or any(n.dtype.is_vector for n in names):
-        return None
-    if label.labels and any(n in label.labels for n in body.nodes):
         return None
     shared = _bodies.get(body.key)
     number = hash(body.key)

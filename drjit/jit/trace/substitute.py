@@ -188,7 +188,7 @@ class Substitution:
         if self._loses_effects(n) and (count := count_effects(n)):
             deps = deps[: len(deps) - count]
             counts = without_effects(counts)
-        copy = BlockData(counts, block.depth + self._shift, self._body_of(block))
+        copy = BlockData(counts, block.depth + self._shift, self._body_of(block), block.names)
         values = [v for reference in block.values if (v := reference()) is not None]
         self._values.update(dict.fromkeys(values, copy))
         return copy, deps
