@@ -20,7 +20,8 @@ function colored(line, language) {
   return html + escaped(line.slice(at));
 }
 
-// The names that the program gave to values, in place of `v5` or `x1`; a name of several keeps the number.
+// The names that the program gave to values, in place of `v5` or `x1`; one that several have keeps the
+// number.
 let named = true;
 function kernelLine(kernel, number) {
   const text = kernel.text?.[number - 1] || "";
