@@ -25,6 +25,7 @@ extensions = [
     "examples",
     "gallery",
     "reference_pages",
+    "reports",
 ]
 
 html_theme = "furo"

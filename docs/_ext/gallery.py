@@ -11,6 +11,8 @@ import runpy
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import reports
+
 DOCS = Path(__file__).parents[1]
 FOLDER = DOCS.parent / "drjit_examples"
 PICTURES = DOCS / "images" / "examples"
@@ -133,6 +135,8 @@ def page(example: Example) -> str:
     command = f"python -m drjit demo {example.name}"
     lines += [".. rst-class:: facts", "", example.facts, ""]
     lines += [".. code-block:: sh", "", f"   {command}", ""]
+    if example.name in reports.PROGRAMS:
+        lines += [f":report:`What a short run of it does <{example.name}>`: a report.", ""]
     source = [f".. literalinclude:: {path}", "   :language: python"]
     lines += [*source, f"   :lines: {example.first}-", ""]
     return "\n".join(lines)

@@ -98,8 +98,10 @@ views.kernels = (() => {
     for (const rate of rates) {
       const types = Object.keys(flops).filter(type => flops[type] === rate).join(", ");
       line("limit", `M${X(rate / bandwidth)},${Y(rate)}H${W - right}`);
-      write(`${types}: ${count(rate)} operations/s`, W - right - 4, Y(rate) - 6, "end", soft);
+      write(`${types}: ${count(rate)} operations/s`, W - right - 4,
+        Y(rate) + (rate === peak ? -6 : 14), "end", soft);
     }
+    const named = []; // where names of kernels begin
     points.sort((a, b) => b.k.seconds - a.k.seconds).forEach(({k, index, x, y}, rank) => {
       const r = 5 + 14 * Math.sqrt(k.seconds / all), flip = X(x) > W - 190 ? -1 : 1;
       const says = `${seconds(k.seconds)}, ${percent(k.share)} of the limit, bound by ${k.bound}`;
@@ -116,7 +118,10 @@ views.kernels = (() => {
           event.stopPropagation();
           open(index);
         }}));
-      if (rank < 3) write(k.title, X(x) + flip * (r + 5), Y(y) + 4, flip < 0 ? "end" : "start");
+      const free = named.every(([a, b]) => Math.abs(a - X(x)) > 190 || Math.abs(b - Y(y)) > 14);
+      if (rank > 2 || !free) return;
+      write(k.title, X(x) + flip * (r + 5), Y(y) + 4, flip < 0 ? "end" : "start");
+      named.push([X(x), Y(y)]);
     });
     const bounds = Object.keys(BOUNDS).filter(b => kernels.some(k => k.bound === b));
     return el("div.panel", el("h2", "How far from the limits"),

@@ -367,6 +367,8 @@ def _names(path: str, line: int) -> list[tuple[list[str], bool]]:
     branches around it, inside out, with whether these repeat the line."""
     found = []
     around = [s for s in _statements(path) if s.lineno <= line <= (s.end_lineno or s.lineno)]
+    loops = [s.target for s in around if isinstance(s, ast.For)]
+    counters = {n.id for target in loops for n in ast.walk(target) if isinstance(n, ast.Name)}
     for s in reversed(around):
         parts: list[ast.AST] = [s]
         if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -384,7 +386,7 @@ def _names(path: str, line: int) -> list[tuple[list[str], bool]]:
         )
         names = [
             ast.unparse(n) for part in parts for n in ast.walk(part)
-            if isinstance(n, ast.Name)
+            if (isinstance(n, ast.Name) and n.id not in counters)
             or (isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name))
         ]  # fmt: skip
         found.append((names, repeats))

@@ -85,3 +85,29 @@ def test_the_reference_has_every_public_name():
         module = getattr(dr, name, None) or importlib.import_module(f"drjit.{name}")
         listed = set(re.findall(rf"^\.\. [\w:]+:: drjit\.{name}\.(\w+)$", text, re.M))
         assert set(module.__all__) == listed
+
+
+def test_the_report_of_the_tutorial_finds_the_mistakes_of_its_program(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.syspath_prepend(str(DOCS / "tutorials"))
+    cloud = importlib.import_module("cloud")
+    monkeypatch.setattr(cloud, "RAYS", 1000)
+    with dr.report(lanes="nan", gradients=True) as run:
+        cloud.main(12)
+    data, lines = run.data(), Path(cloud.__file__).read_text().splitlines()
+
+    def line(place: int) -> str:
+        return lines[data["places"][place][1] - 1].strip()
+
+    reasons = [reason for row in data["why"] for reason in row["reasons"]]
+    assert any("`detail` is a Python int" in r["text"] and "2 was 1" in r["text"] for r in reasons)
+    (recorded,) = data["lanes"]
+    kernel, (origin,) = data["kernels"][recorded["kernel"]], recorded["origins"]
+    chain = [recorded["steps"][k] for k in origin["chain"]]
+    assert chain[0][3] == ["nan"] and chain[1][3][0] < 0
+    assert "dr.log(1 - density" in line(kernel["places"][chain[0][0] - 1])
+    norms = {v["label"]: v["norm"] for v in data["derivatives"][0]["variables"] if v["leaf"]}
+    assert norms["edge"] == 0 and norms["density"] > 0
+    (lost,) = data["lost"]
+    assert lost["kind"] == "comparison" and line(lost["place"]) == "if water > edge:"
