@@ -17,9 +17,9 @@ sys.path += [str(HERE.parent / "_ext"), str(HERE.parents[1] / "tests" / "reporti
 import reports  # noqa: E402
 from browser import Browser, browser  # noqa: E402
 
-WIDTH, LARGEST = 1000, 110 * 1024
+LARGEST = 110 * 1024
 COLOURS = (256, 128, 64, 32)
-# The height of each picture, and what chooses the place in the view that is shown.
+# The size of each picture, and what chooses the place in the view that is shown.
 FIND = """
     const data = JSON.parse(document.getElementById("data").textContent);
     const line = text => data.places.findIndex(([path, n]) =>
@@ -28,16 +28,16 @@ FIND = """
         .filter(i => data.kernels[i].places.includes(log));
 """
 VIEWS = {
-    "timeline": (760, 'return ["timeline"]'),
-    "kernels": (900, 'return ["kernels"]'),
-    "kernel": (840, """
+    "timeline": (1000, 760, 'return ["timeline"]'),
+    "kernels": (1000, 900, 'return ["kernels"]'),
+    "kernel": (1300, 840, """
         const k = loops[0], {places} = data.kernels[k];
         return ["kernel", k, "text", places.lastIndexOf(log)]"""),
-    "why": (900, """
+    "why": (1000, 900, """
         const k = data.why.findIndex(w => w.reasons.some(r => r.text.includes("detail")));
         return ["why", k]"""),
-    "lanes": (1120, 'return ["lanes", 0, data.lanes[0].origins[0].step]'),
-    "derivatives": (760, 'return ["derivatives"]'),
+    "lanes": (1000, 1180, 'return ["lanes", 0, data.lanes[0].origins[0].step]'),
+    "derivatives": (1000, 760, 'return ["derivatives"]'),
 }  # fmt: skip
 
 
@@ -56,8 +56,8 @@ def save(shot: Path, file: Path) -> None:
 
 def take(window: Browser, report: Path, view: str, shot: Path) -> None:
     """Takes a picture of a view."""
-    height, script = VIEWS[view]
-    window.resize(WIDTH, height)
+    width, height, script = VIEWS[view]
+    window.resize(width, height)
     window.open(report)
     window.open(report, "#" + "/".join(map(str, window.run(FIND + script))))
     window.run("scrollTo(0, 0)")

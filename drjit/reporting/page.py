@@ -131,5 +131,8 @@ def _rows(variable: Mapping[str, Any]) -> list[str]:
     """What the box of a variable says: operation or label, type and size, norm of the gradient."""
     size = f"{variable['size']:,}" if variable["size"] != 1 else "1 entry"
     norm = variable.get("norm")
-    shown = "no gradient" if norm is None else f"|g| = {norm:.{_DIGITS}g}"
-    return [variable.get("label") or variable["op"], f"{variable['type']} × {size}", shown]
+    reached = variable.get("visited") or variable.get("root")
+    shown = "" if reached else "no gradient"  # norms are known if they were asked for
+    shown = shown if norm is None else f"|g| = {norm:.{_DIGITS}g}"
+    rows = [variable.get("label") or variable["op"], f"{variable['type']} × {size}", shown]
+    return rows if shown else rows[:2]
