@@ -67,12 +67,12 @@ def _of_tensor(value: Any, shape: tuple[int, ...]) -> tuple[int, int, Cell]:
 def _of_components(value: Any, leaves: list[Any]) -> tuple[int, Sequence[Any], Cell]:
     """Returns the same of other arrays, with the names of columns."""
     meta = value.__meta__
-    sizes = tuple(show.component_shape(value) or ())
+    sizes: Sequence[int] = show.component_shape(value) or ()
     text = show.entry_text(value._dtype)
     if not meta.is_jit:
         columns = sizes[1] if len(sizes) > 1 else 1
         names = range(columns) if len(sizes) > 1 else [""]
-        return sizes[0], names, lambda i, j: text(leaves[i * columns + j])
+        return len(leaves) // columns, names, lambda i, j: text(leaves[i * columns + j])
     if len(sizes) == 1:
         parts = "xyzw" if sizes[0] <= 4 else range(sizes[0])
         names = _PARTS.get(meta.kind, parts)[: sizes[0]]

@@ -23,7 +23,9 @@ from . import derivatives, why
 
 MOST_EVENTS = 20_000
 MOST_SAMPLES = 2_000
-SETTLED = 3  # evaluations without a new kernel, after which lines are no longer noted
+SETTLED = 3  # evaluations without a new kernel, after which lines are noted if there is time
+_NODE_SECONDS = 8e-6  # that noting the line of a node takes
+_FREE_SECONDS, _SHARE = 0.2, 0.03  # that it may take in all, and for each second
 _TRIES = 3  # how often the lines of a kernel are looked for
 _PENDING = 1 << 8  # launches whose times are not taken before there are so many
 _MARK = "@"  # before the number of a place, in the comments of a text
@@ -121,6 +123,7 @@ class Recorder(events.Sink):
         self._idle = (self.started, next_serial())  # since when the main thread traces
         self._inside: dict[int, int] = {}  # the places of what threads are doing, -1 for nothing
         self._quiet, self._new = 0, False
+        self._noted, self._serial = 0, self._idle[1]  # nodes with lines, and the newest one
         self.memory: list[tuple[float, int]] = []
         self._interval, self._sampled = 1e-4, 0.0
         self.merged = self.lost = self.forks = self.unread = 0
@@ -146,7 +149,7 @@ class Recorder(events.Sink):
         if kind == "schedule":
             self.values.restart()
             if me == self.main:
-                self._look()
+                self._look(now, last)
 
     def made(self, kind: str, start: float, kernel: Any, text: str = "") -> None:
         known, now, (_, place) = self.met(kernel), time.perf_counter(), self._here()
@@ -249,12 +252,18 @@ class Recorder(events.Sink):
             met.flags = -1
         return found
 
-    def _look(self) -> None:
-        """Has lines noted as long as there are kernels whose lines are not known."""
+    def _look(self, now: float, serial: int) -> None:
+        """Has lines noted as long as there are kernels whose lines are not known, and then as much
+        as there is time for it: another kernel may follow."""
         self._quiet = 0 if self._new else self._quiet + 1
         self._new = False
+        if flags.lines_are_noted:
+            self._noted += serial - self._serial
+        self._serial = serial
+        seconds = _FREE_SECONDS + _SHARE * (now - self.started)
+        is_cheap = self.lanes is not None or self._noted * _NODE_SECONDS < seconds
         if events.sink is self:
-            flags.note_lines(self._quiet < SETTLED)
+            flags.note_lines(is_cheap or self._quiet < SETTLED)
 
     # ---- Bounds
 

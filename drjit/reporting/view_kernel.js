@@ -20,16 +20,13 @@ function colored(line, language) {
   return html + escaped(line.slice(at));
 }
 
-// The names that the program gave to values, in place of `v5` or `x1`; one that several have keeps the
-// number.
+// The names that the program gave to values, in place of `v5`; other functions have none.
 let named = true;
 function kernelLine(kernel, number) {
-  const text = kernel.text?.[number - 1] || "";
-  return colored(!named || !kernel.names ? text : text.replace(/\b[vxc]\d+\b/g, v => {
-    const name = Object.hasOwn(kernel.names, v) ? kernel.names[v] : v;
-    const several = Object.values(kernel.names).filter(other => other === name).length > 1;
-    return several ? `${name}.${v.slice(1)}` : name;
-  }), PYTHON);
+  const text = kernel.text?.[number - 1] || "", names = kernel.names || {};
+  const others = kernel.text?.findIndex((line, k) => k && line.startsWith("def ")) ?? -1;
+  return colored(!named || (others > 0 && number > others) ? text :
+    text.replace(/\b[a-z]\w*\b/g, v => Object.hasOwn(names, v) ? names[v] : v), PYTHON);
 }
 const nameSwitch = redraw => el("button", {"aria-pressed": named,
   title: "Names of the program in place of v5", onclick: event => {
@@ -65,8 +62,12 @@ views.kernel = (() => {
     }
     return rows;
   }
-  const listed = (lines = [], links = []) =>
-    lines.map((line, k) => [colored(line, MACHINE), k + 1, links[k] ? [links[k] - 1] : []]);
+  // A statement without an instruction of its own, such as a fused product, belongs to the other's.
+  function listed(lines = [], links = []) {
+    const absorbed = Map.groupBy ? Map.groupBy(kernel.absorbed || [], pair => pair[1]) : new Map();
+    return lines.map((line, k) => [colored(line, MACHINE), k + 1, !links[k] ? [] :
+      [links[k] - 1, ...(absorbed.get(links[k]) || []).map(([other]) => other - 1)]]);
+  }
 
   function draw(name, index) {
     const text = (kernel.text || []).map((_, k) => [kernelLine(kernel, k + 1), k + 1, [k]]);

@@ -6,7 +6,7 @@ views.lanes = (() => {
   let chosen = 0, now = 0, record, kernel, rounds, blocks, bad, origin;
   let select, time, list, strip, stripBox, names, about, chainBox, sourceBox;
 
-  const nonfinite = value => /^[-+]?(nan|inf)/i.test(value);
+  const nonfinite = value => /^\[?[-+]?(nan|inf)|[ ,][-+]?(nan|inf)/i.test(value);
   const roundName = counts => counts.map(k => k + 1).join(" · ");
   function stepName(step) {
     const [, counts] = record.steps[step];

@@ -242,13 +242,11 @@ class SymbolicLoop:
     Arrays whose size differs from the number of lanes, such as tables that the body reads or
     accumulators that it scatters to, are not part of the state: they are `captured`. Sometimes this
     is known only after the body has been traced; then the recording is undone and starts again.
-    `is_named` says that the program has names for the variables.
+    `own` says that the program has names of its own for the variables.
     """
 
-    def __init__(
-        self, loop: ArrayLoop, before: list[Value], limit: int | None, is_named: bool = False
-    ) -> None:
-        self.loop, self.limit, self.is_named = loop, limit, is_named
+    def __init__(self, loop: ArrayLoop, before: list[Value], limit: int | None, own: bool) -> None:
+        self.loop, self.limit, self.is_named = loop, limit, own
         self.before: list[Value | None] = [*before]
         self.state = loop.start
         self.closure = region.captured_arrays((loop.cond, loop.body), loop.start.leaves)

@@ -47,7 +47,6 @@ _REDUCE, _STATE, _LOOP = op.reduce, op.state, op.loop
 # The node of an effect's target becomes a buffer along with the effect, which is pending or belongs
 # to an open recording.
 _NOT_COMPUTED = frozenset((BUFFER, LITERAL, AFTER))
-# A call would execute its length in Python.
 # These have no single value to keep. An observer needs to know of every launch.
 _WATCHED = int(flags.JitFlag.Debug | flags.JitFlag.KernelHistory | flags.JitFlag.FreezingScope)
 _HISTORY = int(flags.JitFlag.KernelHistory)
@@ -363,8 +362,6 @@ def launch_all(launches: Sequence[tuple], order: list[Node]) -> None:
 
 def shown_text(made: Kernel, roots: Sequence[Node]) -> str:
     """Returns the text of the kernel of some nodes as people see it."""
-    if flags.current & 1:  # it has notes
-        return made.text
     from ..text import names
 
     return names.text_of(made, roots)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from .. import flags
 from ..ir import label
 from ..ir.node import Node
 from . import structure
@@ -76,7 +77,8 @@ def without_labels(program: Program) -> Program:
 def text_of(kernel: Any, roots: Sequence[Node]) -> str:
     """Returns the text of the kernel of some nodes with names, and labels as comments."""
     graph = structure.ProgramGraph([*roots])
-    if not (label.labels or label.locations or graph.blocks):
+    # In debug mode, the text of the kernel has all that already.
+    if flags.current & 1 or not (label.labels or label.locations or graph.blocks):
         return kernel.text
     nodes, _ = structure.canonicalize(graph, roots, again=True)
     notes = label.notes(nodes)
