@@ -229,7 +229,8 @@ def radiance(scene: Scene, o: Array3f, d: Array3f, rng: PCG32) -> Array3f:
 def render(scene: Scene, width: int, height: int, samples: int, seed: int) -> Array3f:
     """The mean of some paths for each pixel."""
     count = width * height * samples
-    rng = PCG32(count, initstate=UInt64(seed))
+    # The numbers 0 and 1 would simplify the kernel, and so make other ones for the first passes.
+    rng = PCG32(count, initstate=dr.opaque(UInt64, seed))
     pixel = dr.arange(UInt32, count) // samples
     x = (Float(pixel % width) + rng.next_float32() - width / 2) / height * 2
     y = 1 - (Float(pixel // width) + rng.next_float32()) / height * 2

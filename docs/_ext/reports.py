@@ -13,19 +13,25 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from drjit.reporting import page
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "drjit_examples"
-ROW = ",".join(str(100 * 256 + k) for k in range(0, 256, 4))  # lanes: a row of a picture
+ROW = ",".join(str(100 * 256 + k) for k in range(0, 256, 8))  # lanes: a row of a picture
 # The options of a report, the program, and its own options.
 PROGRAMS: dict[str, tuple[list[str], Path, list[str]]] = {
     "cloud": (["--lanes", "nan", "--gradients"], ROOT / "docs" / "tutorials" / "cloud.py", []),
-    "mandelbrot": (["--lanes", ROW], EXAMPLES / "mandelbrot.py", ["--size", "256"]),
+    "mandelbrot": (
+        ["--lanes", ROW],
+        EXAMPLES / "mandelbrot.py",
+        ["--size", "256", "--limit", "100"],
+    ),
     "neural_field": ([], EXAMPLES / "neural_field.py", ["--iterations", "40"]),
     "path_tracing": ([], EXAMPLES / "path_tracing.py", ["--size", "128", "--samples", "64"]),
     "sphere_tracing": ([], EXAMPLES / "sphere_tracing.py", ["--size", "256"]),
 }
 SECONDS = 300  # that a program may take on a busy machine
-LARGEST = 1_500_000  # bytes of a report
+LARGEST = 750_000  # bytes of a report
 
 
 def make(name: str, to: Path) -> str:
@@ -46,10 +52,13 @@ def make(name: str, to: Path) -> str:
             return f"the report of {name} takes more than {SECONDS} s"
         if run.returncode:
             return f"the report of {name} failed:\n{run.stderr}"
-        text = to.read_text("utf-8")
-        for where, shown in ((folder, "."), (str(ROOT), ".")):  # nobody's folders are of interest
-            text = text.replace(json.dumps(where)[1:-1], shown)
-        to.write_text(text, "utf-8")
+        whole = to.read_text("utf-8")
+        data = page.read(whole)
+        text = json.dumps(data)
+        for where in (folder, str(ROOT)):  # where files are is nobody's concern
+            text = text.replace(json.dumps(where + os.sep)[1:-1], "")
+        whole = whole.replace(page.embedded(data), page.embedded(json.loads(text)))
+        to.write_text(whole, "utf-8")
     size = to.stat().st_size
     return f"the report of {name} has {size:,} bytes" if size > LARGEST else ""
 

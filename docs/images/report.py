@@ -7,6 +7,7 @@ driver, as tests of the page do, and Pillow
 import io
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from PIL import Image
@@ -17,28 +18,33 @@ sys.path += [str(HERE.parent / "_ext"), str(HERE.parents[1] / "tests" / "reporti
 import reports  # noqa: E402
 from browser import Browser, browser  # noqa: E402
 
-WIDTH, LARGEST = 1000, 110 * 1024
+from drjit.reporting.page import read  # noqa: E402
+
+LARGEST = 110 * 1024
 COLOURS = (256, 128, 64, 32)
-# The height of each picture, and what chooses the place in the view that is shown.
-FIND = """
-    const data = JSON.parse(document.getElementById("data").textContent);
-    const line = text => data.places.findIndex(([path, n]) =>
-        data.files[path]?.[0][1][n - 1]?.replace(/<[^>]*>/g, "").includes(text));
-    const log = line("dr.log(1"), loops = data.kernels.map((k, i) => i)
-        .filter(i => data.kernels[i].places.includes(log));
-"""
-VIEWS = {
-    "timeline": (760, 'return ["timeline"]'),
-    "kernels": (900, 'return ["kernels"]'),
-    "kernel": (840, """
-        const k = loops[0], {places} = data.kernels[k];
-        return ["kernel", k, "text", places.lastIndexOf(log)]"""),
-    "why": (900, """
-        const k = data.why.findIndex(w => w.reasons.some(r => r.text.includes("detail")));
-        return ["why", k]"""),
-    "lanes": (1120, 'return ["lanes", 0, data.lanes[0].origins[0].step]'),
-    "derivatives": (760, 'return ["derivatives"]'),
-}  # fmt: skip
+# The size of each picture, and what chooses the place in the view that is shown.
+VIEWS: dict[str, tuple[int, int, Callable[[dict], tuple[object, ...]]]] = {
+    "timeline": (1000, 760, lambda data: ()),
+    "kernels": (1000, 900, lambda data: ()),
+    "kernel": (1300, 840, lambda data: statement(data)),
+    "why": (1000, 900, lambda data: (compilation(data),)),
+    "lanes": (1000, 1180, lambda data: (0, data["lanes"][0]["origins"][0]["step"])),
+    "derivatives": (1000, 760, lambda data: ()),
+}
+
+
+def statement(data: dict) -> tuple[object, ...]:
+    """The kernel of the first NaN, and the last of its statements of the line that made it."""
+    record = data["lanes"][0]
+    places = data["kernels"][record["kernel"]]["places"]
+    place = places[record["steps"][record["origins"][0]["step"]][0] - 1]
+    return record["kernel"], "text", len(places) - 1 - places[::-1].index(place)
+
+
+def compilation(data: dict) -> int:
+    """A kernel that was compiled because a number became part of the code."""
+    texts = [" ".join([r["text"] for r in row["reasons"]]) for row in data["why"]]
+    return next(k for k, text in enumerate(texts) if "detail" in text)
 
 
 def save(shot: Path, file: Path) -> None:
@@ -56,10 +62,10 @@ def save(shot: Path, file: Path) -> None:
 
 def take(window: Browser, report: Path, view: str, shot: Path) -> None:
     """Takes a picture of a view."""
-    height, script = VIEWS[view]
-    window.resize(WIDTH, height)
-    window.open(report)
-    window.open(report, "#" + "/".join(map(str, window.run(FIND + script))))
+    width, height, where = VIEWS[view]
+    window.resize(width, height)
+    place = where(read(report.read_text("utf-8")))
+    window.open(report, "#" + "/".join(map(str, (view, *place))))
     window.run("scrollTo(0, 0)")
     window.picture(shot, whole=False)
 

@@ -1,7 +1,10 @@
 "use strict";
 // What all views share: elements, numbers, places in the program, tabs, keys and addresses.
 
-const data = JSON.parse(document.getElementById("data").textContent);
+const packed = atob(document.getElementById("data").textContent);
+const unpacked = new Blob([Uint8Array.from(packed, letter => letter.charCodeAt(0))]).stream()
+  .pipeThrough(new DecompressionStream("deflate"));
+const data = await new Response(unpacked).json();
 for (const list of ["places", "threads", "events", "memory", "kernels", "why", "lanes",
   "derivatives", "lost"]) data[list] ||= [];
 const program = data.program || {};
@@ -256,7 +259,7 @@ function onKey(event) {
   event.preventDefault();
 }
 
-addEventListener("DOMContentLoaded", () => {
+function start() { // when all views are there
   header();
   Object.entries(views).forEach(([name, view], k) => {
     document.getElementById("tabs").append(el("button", {role: "tab", id: `tab-${name}`,
@@ -270,4 +273,4 @@ addEventListener("DOMContentLoaded", () => {
   addEventListener("popstate", route);
   addEventListener("resize", () => views[current].redraw?.());
   route();
-});
+}

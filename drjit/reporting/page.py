@@ -4,9 +4,11 @@ The program's lines are coloured and graphs are laid out here; all else is done 
 beside this file, one for each view.
 """
 
+import base64
 import json
 import math
 import re
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -47,12 +49,19 @@ def html(data: Mapping[str, Any]) -> str:
 
 
 def embedded(data: object) -> str:
-    """Returns JSON that may stand in an element `script`: nothing in it ends one.
+    """Returns JSON, compressed (RFC 1950) to a sixth, in letters that may stand in an element
+    `script`.
 
     Numbers that are not finite, which JSON lacks, become texts such as `nan`.
     """
     text = json.dumps(_finite(data), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.replace("<", "\\u003c")
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def read(page: str) -> dict[str, Any]:
+    """Returns the data that a page shows."""
+    packed = page.partition('id="data">')[2].partition("<")[0]
+    return json.loads(zlib.decompress(base64.b64decode(packed)))
 
 
 def _script_names() -> list[str]:
@@ -131,5 +140,8 @@ def _rows(variable: Mapping[str, Any]) -> list[str]:
     """What the box of a variable says: operation or label, type and size, norm of the gradient."""
     size = f"{variable['size']:,}" if variable["size"] != 1 else "1 entry"
     norm = variable.get("norm")
-    shown = "no gradient" if norm is None else f"|g| = {norm:.{_DIGITS}g}"
-    return [variable.get("label") or variable["op"], f"{variable['type']} × {size}", shown]
+    reached = variable.get("visited") or variable.get("root")
+    shown = "" if reached else "no gradient"  # norms are known if they were asked for
+    shown = shown if norm is None else f"|g| = {norm:.{_DIGITS}g}"
+    rows = [variable.get("label") or variable["op"], f"{variable['type']} × {size}", shown]
+    return rows if shown else rows[:2]

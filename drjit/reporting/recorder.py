@@ -7,7 +7,8 @@ Times are seconds of `time.perf_counter` until `report` makes microseconds of th
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count, groupby
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ _FREE_SECONDS, _SHARE = 0.2, 0.03  # that it may take in all, and for each secon
 _TRIES = 3  # how often the lines of a kernel are looked for
 _PENDING = 1 << 8  # launches whose times are not taken before there are so many
 _MARK = "@"  # before the number of a place, in the comments of a text
+_NOTABLE = 1e-4  # seconds for lanes, above which they are shown
 _DETAIL = 2_000  # events of a kind in one thread that are told apart at least
 
 
@@ -166,7 +168,23 @@ class Recorder(events.Sink):
                     self.unread += 1
 
     def launching(self, kernel: Any, size: int, operands: Any) -> Any:
-        return None if self.lanes is None else self.lanes.launching(kernel, size, operands)
+        if self.lanes is None:
+            return None
+        start = time.perf_counter()
+        after = self.lanes.launching(kernel, size, operands)
+        self._looked(start)
+        return after and partial(self._after, after)
+
+    def _after(self, after: Callable, outputs: Any) -> None:
+        start = time.perf_counter()
+        after(outputs)
+        self._looked(start)
+
+    def _looked(self, start: float) -> None:
+        """Notes time that recording lanes took, which is not the program's."""
+        now, (_, place) = time.perf_counter(), self._here()
+        if now - start > _NOTABLE:
+            self._raw.append(("lanes", self._thread(), start, now, place, -1, "", 0, 0, 1, 0.0))
 
     def launched(self, launch: history.Launch) -> None:
         known, now = self.met(launch.kernel), time.perf_counter()

@@ -39,7 +39,8 @@ views.derivatives = (() => {
     const v = graph.variables[selected = k];
     const says = v.root ? "The traversal starts here." : v.norm === 0 ? "Its gradient is zero." :
       lost(v) ? "The traversal did not reach it." : v.leaf ? "It is an input." : "";
-    const norm = v.norm === undefined || v.norm === null ? "No gradient. " :
+    const unknown = v.norm === undefined || v.norm === null;
+    const norm = unknown ? (v.visited || v.root ? "" : "No gradient. ") :
       `Norm of its gradient: ${short(v.norm)}. `;
     detail.replaceChildren();
     fill(detail, [el("h2", `${v.label || v.op}: ${v.type} × ${count(v.size)}`), el("p", norm, says),

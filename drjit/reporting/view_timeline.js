@@ -4,7 +4,9 @@ views.timeline = (() => {
   const KINDS = {
     trace: "tracing", schedule: "scheduling", compile: "compiling", load: "loading from the cache",
     wait: "waiting for results", kernel: "running kernels", traverse: "derivatives",
+    lanes: "recording lanes for this report",
   };
+  const APART = ["wait", "lanes"]; // costs of no line
   const ROW = 24, TOP = 26, MEMORY = 56, {events} = data;
   const end = events.reduce((last, event) => Math.max(last, event[3]), program.seconds * 1e6 || 1);
   let from = 0, to = end, rows, own, width, height, gutter, chosen = -1;
@@ -224,9 +226,9 @@ views.timeline = (() => {
 
   // The lines of the program that cost most: kernels that they launch, and what they have compiled.
   function costs() {
-    const lines = new Map(), kinds = Object.keys(KINDS).filter(kind => kind !== "wait");
+    const lines = new Map(), kinds = Object.keys(KINDS).filter(kind => !APART.includes(kind));
     events.forEach(([kind, , , , p], index) => {
-      if (!p || kind === "wait") return;
+      if (!p || APART.includes(kind)) return;
       const line = lines.get(p) || lines.set(p, {total: 0}).get(p);
       line[kind] = (line[kind] || 0) + own[index];
       line.total += own[index];

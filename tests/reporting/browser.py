@@ -19,6 +19,11 @@ FLAGS = (
     "--no-first-run", "--hide-scrollbars", "--force-device-scale-factor=1",
     "--disable-dev-shm-usage",
 )  # fmt: skip
+# A report has unpacked its data when it has tabs.
+LOADED = """return new Promise(done => (function look() {
+    const tabs = document.getElementById("tabs");
+    if (!tabs || tabs.firstChild) done(); else setTimeout(look, 5);
+})())"""
 KEYS = {
     "Enter": "\ue007", "Escape": "\ue00c", "Shift": "\ue008", "Home": "\ue011", "End": "\ue010",
     "Left": "\ue012", "Up": "\ue013", "Right": "\ue014", "Down": "\ue015", "Tab": "\ue004",
@@ -54,6 +59,7 @@ class Browser:
         """Opens a file, anew even where only the part behind # is another."""
         self._send("/url", {"url": "about:blank"})
         self._send("/url", {"url": page.resolve().as_uri() + place})
+        self.run(LOADED)
 
     def run(self, script: str, *arguments: object) -> Any:
         """Runs the body of a function in the page, and returns its result."""

@@ -1,6 +1,5 @@
 """The page of a report, opened from a disk by Chromium: each view by mouse and by keys."""
 
-import json
 import re
 from collections.abc import Iterator
 from html import escape
@@ -11,7 +10,7 @@ from browser import Browser, browser, found
 from example_report import MARCH, example
 
 from drjit.reporting import page as page_module
-from drjit.reporting.page import embedded, html
+from drjit.reporting.page import embedded, html, read
 
 VIEWS = ("timeline", "kernels", "kernel", "why", "lanes", "derivatives")
 needs_browser = pytest.mark.skipif(found() is None, reason="needs chromium and chromedriver")
@@ -67,13 +66,13 @@ def test_data_cannot_end_the_script_that_holds_it():
     data = {"text": "</script><script>alert(1)</script><!--", "values": [float("nan"), 1.5]}
     assert "<" not in embedded(data)
     expected = {"text": data["text"], "values": ["nan", 1.5]}
-    assert json.loads(embedded(data)) == expected
+    assert read(f'<script id="data">{embedded(data)}</script>') == expected
 
 
 def test_page_is_one_file_that_needs_no_network():
     whole = html(example())
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:|//|\w+\.(js|css))""", whole)
-    assert "{{" not in whole.split('<script type="application/json"')[0]
+    assert "{{" not in whole
     assert len(whole) < 1_000_000
 
 
@@ -328,7 +327,7 @@ def test_lanes_go_forward_and_back_in_time(opened: Browser):
     opened.press("5", "Right", "Right", "Right", "Right", "Right")
     assert address(opened) == "#lanes/0/5"
     now = texts(opened, ".lanes tr.now > *")
-    assert now[0].split() == ["16", "v10", "=", "fma(t.7,", "t.7,", "v5)"] and now[1] == "1"
+    assert now[0].split() == ["16", "v10", "=", "fma(t,", "t,", "v5)"] and now[1] == "1"
     assert [float(v) for v in now[2:]] == pytest.approx(steps[5][3], rel=1e-4)
     opened.press("Left")
     assert "step 5 (" in text(opened, "#view-lanes .step")
