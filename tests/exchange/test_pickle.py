@@ -122,11 +122,12 @@ def test_networks_are_trained_on(again, layout):
         return np.array(next(iter(net(nn.CoopVec(Float(1, 2), Float(3, 4))))))
 
     other = again(net)
-    np.testing.assert_array_equal(outputs(other), outputs(net))
+    # Whether the code of a kernel is optimized meanwhile decides about the last bit.
+    np.testing.assert_allclose(outputs(other), outputs(net), rtol=1e-5)
     before = outputs(net)
     other.update({name: value * 2 for name, value in other.items()})  # one buffer for all layers
-    assert not np.array_equal(outputs(other), before)
-    np.testing.assert_array_equal(outputs(net), before)
+    assert not np.allclose(outputs(other), before, rtol=1e-5)
+    np.testing.assert_allclose(outputs(net), before, rtol=1e-5)
 
 
 def test_generators_and_scalers():
