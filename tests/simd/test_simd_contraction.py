@@ -139,7 +139,7 @@ def test_products_of_halves_are_rounded(case):
 @pytest.fixture(params=[0, 1, 2])
 def level(request, monkeypatch):
     """Each level of code generation."""
-    monkeypatch.setattr(llvm, "_level", lambda ir, plain: request.param)
+    monkeypatch.setattr(llvm, "level_of", lambda ir, plain: request.param)
     made.cache_clear()
     yield request.param
     made.cache_clear()

@@ -28,6 +28,7 @@ from ...jit.ir.scope import innermost
 from ...jit.run import freeze, schedule
 from ...jit.run.freeze import Literal, RecordedLaunch, RecordedOperation, Recorder, Recording
 from ...jit.run.freeze_size import plain
+from ...jit.text.names import without_names
 from ..freeze.layout import (
     InputLayout,
     evaluated_layout,
@@ -361,8 +362,8 @@ def recording(
     own = InputLayout(None, (tuple(arguments),), ()).nodes
     held = list(own)  # so that a scatter copies instead of changing them
     tracer = Tracer([n.data for n in own], what)
-    # In debug mode, values know their lines.
-    with flags.scoped_set_flag(flags.JitFlag.Debug), ADContextManager(ADScope.Isolate, ()):
+    debugging = flags.scoped_set_flag(flags.JitFlag.Debug)  # in which values know their lines
+    with debugging, without_names(), ADContextManager(ADScope.Isolate, ()):
         try:
             tracer.start()
             result = plain(call(what, lambda a: function(*a), tuple(arguments)))

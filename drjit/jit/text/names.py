@@ -5,7 +5,8 @@ names alone share their kernels.
 
 import keyword
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from .. import flags
@@ -17,6 +18,17 @@ from .source import Scopes, rendered
 
 _TOKEN = re.compile(r"'[^']*'|#.*|[^\W\d]\w*")
 _LONGEST = 40
+_left_out: list[object] = []  # an object for each `without_names`
+
+
+@contextmanager
+def without_names() -> Iterator[None]:
+    """Leaves names out, for whoever adds others to a text."""
+    _left_out.append(None)
+    try:
+        yield
+    finally:
+        _left_out.pop()
 
 
 def wish(name: str) -> str:
@@ -66,7 +78,7 @@ def shown(program: Program, notes: Sequence[str] = ()) -> str:
     """Returns the text of a program with the comments and the names in notes on its instructions,
     or else in their labels."""
     text, scopes = rendered(program, notes)
-    return renamed(text, chosen(text, scopes))
+    return renamed(text, chosen(text, scopes)) if not _left_out else text
 
 
 def without_labels(program: Program) -> Program:
