@@ -207,7 +207,7 @@ def _summary(data: dict[str, Any]) -> list[str]:
     }
     parts = ", ".join([f"{_time(t)} {name}" for name, t in whole.items()])
     rows = [f"{data['program']['command']}: {_time(seconds)}, {data['program']['ended']}", parts]
-    costly = sorted(kernels, key=lambda k: -k["seconds"])
+    costly = sorted([k for k in kernels if k["launches"]], key=lambda k: -k["seconds"])
     for k in costly[:_SHOWN]:
         times = "once" if k["launches"] == 1 else f"{k['launches']:,} times"
         rows.append(f"  {_time(k['seconds']):>9}  {times:>13}  {k['title']}  ({k['name'][:9]})")
@@ -215,6 +215,20 @@ def _summary(data: dict[str, Any]) -> list[str]:
         rest = sum([k["seconds"] for k in costly[_SHOWN:]])
         rows.append(f"  {_time(rest):>9}  {len(costly) - _SHOWN} other kernels")
     return rows + [f"note: {note}" for note in data["program"]["notes"]]
+
+
+def _command() -> str:
+    """Returns what was called."""
+    program = os.path.basename(sys.argv[0]) if sys.argv else ""
+    notebook = program == "ipykernel_launcher.py"
+    return "notebook" if notebook else shlex.join(sys.argv) if program else "python"
+
+
+def _shown(path: str) -> str:
+    """Returns the name of a file; for a cell of a notebook, which is one, its number there."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    named = getattr(getattr(shell, "compile", None), "format_code_name", lambda path: None)(path)
+    return " ".join(named) if named else path
 
 
 def _time(seconds: float) -> str:
@@ -257,9 +271,11 @@ class _Writer:
         self.notes += r.lanes.notes if r.lanes else []
         graphs, lost = self.derivatives()
         reasons = why.Why(r, self.by_location, self.places).rows(met, self.time)
+        files = {_shown(path): lines for path, lines in self.files().items()}
+        places = [[_shown(path), *rest] for path, *rest in self.places]
         return {
-            "version": VERSION, "program": self.program(), "files": self.files(),
-            "places": self.places, "threads": self.threads, "events": events, "memory": memory,
+            "version": VERSION, "program": self.program(), "files": files,
+            "places": places, "threads": self.threads, "events": events, "memory": memory,
             "kernels": kernels, "machine": {}, "why": reasons, "lanes": lanes,
             "derivatives": graphs, "lost": lost,
         }  # fmt: skip
@@ -295,7 +311,7 @@ class _Writer:
         elif r.forks:
             self.notes.append("the program forked: what its children did is not here")
         return {
-            "command": shlex.join(sys.argv) if sys.argv and sys.argv[0] else "python",
+            "command": _command(),
             "argv": list(sys.argv), "python": platform.python_version(), "drjit": drjit.__version__,
             "platform": platform.platform(), "device": self.device(),
             "threads": runtime.thread_count(),
@@ -380,7 +396,7 @@ class _Writer:
         where = met.where.most_common(1)
         path, line, function = self.places[self.by_location[where[0][0]] if where else 0]
         name = function.rpartition(".")[2]
-        parts = [f"{os.path.basename(path)}:{line}"] if path else []
+        parts = [f"{os.path.basename(_shown(path))}:{line}"] if path else []
         parts += [name] if name not in ("", "<module>") else []
         parts += [met.whole] if met.whole else []
         return " ".join(parts) or met.kernel.name[:9]

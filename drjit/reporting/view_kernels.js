@@ -101,7 +101,7 @@ views.kernels = (() => {
       write(`${types}: ${count(rate)} operations/s`, W - right - 4,
         Y(rate) + (rate === peak ? -6 : 14), "end", soft);
     }
-    const named = []; // where names of kernels begin
+    const named = []; // where names of kernels are
     points.sort((a, b) => b.k.seconds - a.k.seconds).forEach(({k, index, x, y}, rank) => {
       const r = 5 + 14 * Math.sqrt(k.seconds / all), flip = X(x) > W - 190 ? -1 : 1;
       const says = `${seconds(k.seconds)}, ${percent(k.share)} of the limit, bound by ${k.bound}`;
@@ -118,10 +118,12 @@ views.kernels = (() => {
           event.stopPropagation();
           open(index);
         }}));
-      const free = named.every(([a, b]) => Math.abs(a - X(x)) > 190 || Math.abs(b - Y(y)) > 14);
+      const middle = X(x) + flip * (r + 5 + 3.2 * k.title.length), room = 6.4 * k.title.length;
+      const free = named.every(([a, b, c]) =>
+        Math.abs(a - middle) > (c + room) / 2 || Math.abs(b - Y(y)) > 14);
       if (rank > 2 || !free) return;
       write(k.title, X(x) + flip * (r + 5), Y(y) + 4, flip < 0 ? "end" : "start");
-      named.push([X(x), Y(y)]);
+      named.push([middle, Y(y), room]);
     });
     const bounds = Object.keys(BOUNDS).filter(b => kernels.some(k => k.bound === b));
     return el("div.panel", el("h2", "How far from the limits"),

@@ -95,7 +95,7 @@ def test_the_report_of_the_tutorial_finds_the_mistakes_of_its_program(
     monkeypatch.setattr(cloud, "RAYS", 1000)
     with dr.report(lanes="nan", gradients=True) as run:
         cloud.main(12)
-    data, lines = run.data(), Path(cloud.__file__).read_text().splitlines()
+    data, lines = run.data(), Path(str(cloud.__file__)).read_text().splitlines()
 
     def line(place: int) -> str:
         return lines[data["places"][place][1] - 1].strip()

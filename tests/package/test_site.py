@@ -33,6 +33,14 @@ def test_the_gallery_has_every_example():
         assert f"{gallery.FOLDER.name}/{name}.py\n" in pages[name]
 
 
+def test_reports_are_of_programs_that_there_are_and_pages_link_to_all():
+    reports = importlib.import_module("reports")
+    assert all(program.is_file() for _, program, _ in reports.PROGRAMS.values())
+    texts = [*gallery.pages().values(), *(p.read_text() for p in DOCS.rglob("*.md"))]
+    linked = re.findall(r"[:{]report[:}]`[^<`]+ <(\w+)>`", "".join(texts))
+    assert {*linked} == {*reports.PROGRAMS}
+
+
 def test_pictures_of_the_gallery_are_those_that_there_are(tmp_path, monkeypatch):
     files = [f for f in gallery.PICTURES.rglob("*") if f.is_file()]
     assert len(files) > 20 and sum(f.stat().st_size for f in files) <= 700 * 1024
