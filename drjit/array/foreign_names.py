@@ -115,7 +115,7 @@ METHODS |= {name: FUNCTIONS.get(name, f"dr.{name}(x)") for name in _FUNCTIONS_ON
 def module_hint(name: str) -> str:
     """Returns what to add to the message about a missing name of `drjit`.
 
-    >>> of_module("where")
+    >>> module_hint("where")
     '. Use dr.select(mask, a, b)'
     """
     instead = FUNCTIONS.get(name)
@@ -125,7 +125,7 @@ def module_hint(name: str) -> str:
 def array_hint(name: str) -> str:
     """Returns what to add to the message about a missing attribute of an array `x`.
 
-    >>> of_array("mean"), of_array("astype"), of_array("spam")
+    >>> array_hint("mean"), array_hint("astype"), array_hint("spam")
     ('. Use dr.mean(x)', '. Use a constructor, such as Float64(x)', '')
     """
     instead = METHODS.get(name)
@@ -135,7 +135,7 @@ def array_hint(name: str) -> str:
 def argument_hint(name: str) -> str:
     """Returns what to add to the message about an argument that does not exist.
 
-    >>> of_argument("dim"), of_argument("spam")
+    >>> argument_hint("dim"), argument_hint("spam")
     ('. Use axis', '')
     """
     instead = ARGUMENTS.get(name)

@@ -345,7 +345,7 @@ def paired_leaves(first: Any, second: Any, what: str) -> Iterator[tuple[Any, ...
         RecursionError: a PyTree is too deep, or contains itself.
         TypeError: the second PyTree lacks containers of the first one.
 
-    >>> list(pairs([1, {"x": 2}], [3, {"x": [4, 5]}], "example"))
+    >>> list(paired_leaves([1, {"x": 2}], [3, {"x": [4, 5]}], "example"))
     [(1, 3), (2, [4, 5])]
     """
     return (row for _, row in _rows((first, second), what, "inside"))

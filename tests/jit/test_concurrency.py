@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import settle
 from native_kernels import address
 
 import drjit as dr
@@ -107,6 +108,7 @@ def test_a_pause_by_another_thread_while_the_threshold_changes(change, monkeypat
                 collector.pause(self)
             return found
 
+    settle(collect=False)  # others pause it as well
     before, paused = gc.get_threshold(), Gc()
     try:
         gc.set_threshold(10)

@@ -23,6 +23,7 @@ _TYPED = ("<stdin>", "<string>")  # what has the same lines again and again
 _OPAQUE = (type, ModuleType, FunctionType)
 _MOST_TEXT = 40  # characters of a string that may matter
 _FUNCTION = 0x1  # flag of code whose `f_locals` is a copy of what it has (or a view, since 3.13)
+_ALONE = 3  # references to that if none is the program's: of the frame, a variable, an argument
 
 
 def shapes(text: str) -> list[str]:
@@ -55,6 +56,15 @@ def _has_attributes(cls: type) -> bool:
     return bool(cls.__dictoffset__) and not issubclass(cls, _OPAQUE)
 
 
+def _attributes(value: Any) -> dict[str, Any]:
+    """Returns the plain attributes of an object, without running code of its class."""
+    try:
+        fields = object.__getattribute__(value, "__dict__")
+    except Exception:  # such as a type variable, or a property
+        return {}
+    return fields if type(fields) is dict else {}
+
+
 @lru_cache(1 << 12)
 def _outer_names(code: CodeType) -> list[str]:
     """Returns the names in a function that it does not assign."""
@@ -78,12 +88,16 @@ def plain_values(frame: Any) -> dict[str, Any]:
             if cls in _PLAIN or cls is tuple:
                 if _is_plain(value):
                     found[name] = value
-            elif _has_attributes(cls) and type(fields := value.__dict__) is dict:
+            elif _has_attributes(cls):
+                fields = _attributes(value)
                 for field in names:
                     if field in fields and _is_plain(fields[field]):
                         found[f"{name}.{field}"] = fields[field]
-    if type(local) is dict and code.co_flags & _FUNCTION:
-        local.clear()  # Python would keep a copy, and with it arrays, until the function returns
+    del scopes, scope, outside
+    # Python would keep a copy, and with it arrays, until the function returns. What `locals()` has
+    # returned to the program, or a debugger holds, is the same dictionary.
+    if type(local) is dict and code.co_flags & _FUNCTION and sys.getrefcount(local) <= _ALONE:
+        local.clear()
     return found
 
 
