@@ -13,11 +13,13 @@ import sys
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import drjit
 
+from ..array.base import ArrayBase
 from ..jit import processor
 from ..jit.cpu import runtime
 from ..jit.ir.location import line_of
@@ -34,7 +36,11 @@ _SHOWN = 5  # kernels in `__repr__`
 _WIDTHS = {64: "AVX-512", 32: "AVX2", 16: "NEON"}  # by the bytes of a register
 
 
-def report(lanes: Any = None, launch: int = 0, gradients: bool = False) -> "Report":
+def report(
+    lanes: str | Iterable[int] | ArrayBase | None = None,
+    launch: int = 0,
+    gradients: bool = False,
+) -> "Report":
     """Records what a program does within a `with` statement: tracing, compiling, waiting, what
     each thread does for each kernel, memory, and the lines of the program that led to all that.
 

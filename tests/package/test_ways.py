@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -14,8 +15,8 @@ from typing import Any
 import pytest
 
 import drjit as dr
-from drjit.jit import substitutes
-from drjit.jit.cpu import warm_up
+from drjit.jit import collector, substitutes
+from drjit.jit.cpu import background, warm_up
 
 PACKAGE = Path(dr.__file__).parent
 # The most files that one more call goes through, after many.
@@ -102,6 +103,9 @@ def measured() -> dict[str, list[str]]:
         for _ in range(30):
             next(calls)()
             dr.sync_thread()
+        background.finish()
+        while collector.pauses:  # by threads that are about to leave
+            time.sleep(1e-3)
         found[name] = min([sorted(files(next(calls))) for _ in range(5)], key=len)
     return found
 

@@ -184,6 +184,7 @@ def test_instructions_and_their_statements() -> None:
 )
 def test_examples(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name, *arguments = example.split()
+    monkeypatch.delitem(sys.modules, f"drjit_examples.{name}", raising=False)
     monkeypatch.setattr(sys, "argv", [name, *arguments, "--output", str(tmp_path / "out.png")])
     with dr.report() as r:
         runpy.run_module(f"drjit_examples.{name}", run_name="__main__")
