@@ -165,13 +165,15 @@ def _shuffled(items: list[pytest.Item], order: random.Random) -> list[pytest.Ite
 # Files about the processor, its targets, or other processes; those about GPUs choose their own.
 # test_cuda_programs runs the programs of test_programs.
 _NOT_ABOUT_DEVICES = (
-    "test_ad_native", "test_background", "test_cache", "test_cuda", "test_device", "test_docs.py",
-    "test_doctor", "test_editor", "test_examples", "test_freeze_native", "test_freeze_fast_path",
-    "test_interface", "test_known_programs", "test_known_types", "test_many_threads",
-    "test_memory.py", "test_module", "test_native", "test_numba_route", "test_numpy_target",
-    "test_oracle", "test_package", "test_page", "test_processors", "test_program_graph",
-    "test_programs", "test_python_target", "test_robustness_process", "test_runtime",
-    "test_signatures", "test_simd", "test_stepping", "test_tuples",
+    "test_ad_native", "test_background", "test_cache", "test_cost", "test_cuda", "test_derivatives",
+    "test_device", "test_docs.py", "test_doctor", "test_editor", "test_examples",
+    "test_freeze_native", "test_freeze_fast_path", "test_interface", "test_known_programs",
+    "test_known_types", "test_lanes", "test_listing", "test_machine", "test_many_threads",
+    "test_memory.py", "test_module", "test_names_in_kernels", "test_native", "test_numba_route",
+    "test_numpy_target", "test_oracle", "test_package", "test_page", "test_processors",
+    "test_program_graph", "test_programs", "test_python_target", "test_report",
+    "test_robustness_process", "test_runtime", "test_signatures", "test_simd", "test_stepping",
+    "test_tuples", "test_why",
 )  # fmt: skip
 
 

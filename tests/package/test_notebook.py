@@ -294,6 +294,7 @@ def cells(array) -> list[list[str]]:
     return [[Balanced(cell).shown for cell in re.findall(r"<t[hd].*?</t[hd]>", r)] for r in rows]
 
 
+@pytest.mark.processor
 def test_arrays_are_tables():
     x = Array3f(dr.arange(Float, 1000), 1, dr.nan)
     rows = cells(x)
