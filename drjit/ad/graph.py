@@ -165,8 +165,8 @@ def recorder(rule: Any) -> Callable[..., Var | None]:
 
 def lose(kind: str, what: str = "") -> None:
     """Tells a report that a derivative is not tracked further."""
-    if events.sink is not None:
-        events.sink.lose(kind, what)
+    if (sink := events.sink) is not None:
+        sink.lose(kind, what)
 
 
 def add_to_tape(v: Var) -> None:

@@ -145,9 +145,8 @@ class FrozenFunction:
             found = _replayed(ready, layout, data, family)
             if found is not None:
                 return found[0]
-        if events.sink is not None:
-            text = reason(self._what, self._structures, family, sizes, self.n_recordings)
-            events.sink.frozen(text)
+        if (sink := events.sink) is not None:
+            sink.frozen(reason(self._what, self._structures, family, sizes, self.n_recordings))
         self._prepare(layout, data)
         with progress.Task(f"recording {self._what}"):
             recording, result = self._recorded(tree, (inputs, implicit), layout)

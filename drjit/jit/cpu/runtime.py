@@ -336,15 +336,7 @@ def _await(ticket: int) -> None:
         return
     ticket = min(ticket, control.submitted)
     locks.check_wait("a job")
-    sink = events.sink
-    if sink is None:
-        _sleep(control, ticket)
-        return
-    start = sink.begin()
-    try:
-        _sleep(control, ticket)
-    finally:
-        sink.end("wait", start)
+    events.timed("wait", _sleep, control, ticket)
 
 
 def _sleep(control: Any, ticket: int) -> None:

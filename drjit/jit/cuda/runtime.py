@@ -183,16 +183,14 @@ class Queue:
 
     def wait(self, over: Callable[[], bool]) -> None:
         """Waits until `over` returns True, with Ctrl-C as in `sync`."""
-        sink = events.sink
-        start = None if sink is None else sink.begin()
+        events.timed("wait", self._wait, over)
+
+    def _wait(self, over: Callable[[], bool]) -> None:
         try:
             _poll(over)
         except KeyboardInterrupt as interrupt:
             device.stop_loops(interrupt, partial(_poll, over), self._stop_loops)
             raise
-        finally:
-            if sink is not None:
-                sink.end("wait", start)
 
     def wait_for_event(self, event: int) -> None:
         """Waits until an event of the driver is reached."""

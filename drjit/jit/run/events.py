@@ -56,3 +56,16 @@ class Sink(ABC):
 
 sink: Sink | None = None
 """What is told, while a report records."""
+
+
+def timed(kind: str, work: Callable[..., object], *arguments: Any) -> None:
+    """Does some work, and tells the sink of it, if there is one."""
+    told = sink  # another thread may end the report meanwhile
+    if told is None:
+        work(*arguments)
+        return
+    start = told.begin()
+    try:
+        work(*arguments)
+    finally:
+        told.end(kind, start)

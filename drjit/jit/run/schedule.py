@@ -239,15 +239,10 @@ def _old_values(roots: list[Node]) -> list[Node]:
 
 def _evaluate(roots: list[Node], device: Device | None) -> None:
     """Launches kernels for nodes, among which there may be side effects."""
-    sink = None if _preview is not None else events.sink
-    if sink is None:
+    if events.sink is None or _preview is not None:
         _in_order(roots, device)
-        return
-    start = sink.begin()
-    try:
-        _in_order(roots, device)
-    finally:
-        sink.end("schedule", start)
+    else:
+        events.timed("schedule", _in_order, roots, device)
 
 
 def _in_order(roots: list[Node], device: Device | None) -> None:
