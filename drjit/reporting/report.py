@@ -2,7 +2,6 @@
 as a page or as a trace. What it is made of is noted by `recorder`.
 """
 
-import importlib
 import json
 import linecache
 import os
@@ -14,6 +13,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from ..array.base import ArrayBase
 from ..jit import processor
 from ..jit.cpu import runtime
 from ..jit.ir.location import line_of
-from . import recorder, trace, why
+from . import page, recorder, trace, why
 from .lanes import LaneRecorder
 
 VERSION = 1
@@ -155,7 +155,7 @@ class Report:
         if to.suffix == ".json":
             text = json.dumps(trace.chrome(data))
         else:
-            text = importlib.import_module(".page", __package__).html(self.data())
+            text = page.html(self.data())
         to.write_text(text, encoding="utf-8")
 
     def why(self) -> str:
@@ -169,13 +169,10 @@ class Report:
         return "\n".join(_summary(self._data))
 
     def _repr_html_(self) -> str | None:
-        page = _optional("page")
-        if self._data is None or page is None:
+        if self._data is None:
             return None
-        from html import escape
-
-        page = escape(page.html(self.data()))
-        return f'<iframe srcdoc="{page}" style="width: 100%; height: 800px; border: 0"></iframe>'
+        text = escape(page.html(self.data()))
+        return f'<iframe srcdoc="{text}" style="width: 100%; height: 800px; border: 0"></iframe>'
 
 
 def checked_name(path: str | os.PathLike) -> Path:
@@ -188,14 +185,6 @@ def checked_name(path: str | os.PathLike) -> Path:
     if to.suffix not in (".html", ".json"):
         raise ValueError(f"dr.report(): a report is saved as .html or .json, not {to.name!r}.")
     return to
-
-
-def _optional(name: str) -> Any:
-    """Returns a module of this package, or None if it is not there."""
-    try:
-        return importlib.import_module(f".{name}", __package__)
-    except ModuleNotFoundError:
-        return None
 
 
 def _summary(data: dict[str, Any]) -> list[str]:

@@ -1,9 +1,10 @@
 """Why kernels were compiled: each cause, in the words of the report."""
 
 import warnings
+import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -297,3 +298,38 @@ def test_lines_that_compute_different_things(compiling: None) -> None:
             dr.eval(f(X) + k)
         for k in range(12):  # the same kernel
             dr.eval(X * 1.25 + k * 0.3)
+
+
+class Strange:
+    """An object that has no plain attributes."""
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        raise RuntimeError("not to be asked")
+
+
+def test_values_are_noted_without_a_trace() -> None:
+    """What `locals()` has returned stays as it is, no array is kept, no code of objects runs."""
+
+    def program(n: int) -> Float:
+        strange, kind = Strange(), TypeVar("kind")
+        large = X * n
+        dr.eval(large)
+        mine = locals()  # the dictionary that a frame keeps, before Python 3.13
+        dr.eval(dr.sin(X) * n + 1)
+        assert mine["n"] == n and mine["large"] is large
+        assert mine["strange"] is strange and mine["kind"] is kind
+        return large
+
+    def forgets(n: int) -> Float:
+        large = Y * n
+        dr.eval(large)
+        node = weakref.ref(large._node)
+        dr.eval(dr.cos(Y) * n + 2)
+        del large
+        assert node() is None
+        return Y
+
+    report(lambda: program(2), lambda: forgets(3))
+    program(4)
+    forgets(5)
