@@ -58,7 +58,7 @@ def target() -> tuple[str, str]:
             compiled for, or one with instructions that this machine does not have.
     """
     llvm = binding()
-    wish = os.environ.get("DRJIT_TARGET_CPU", "native")
+    wish = os.environ.get("DRJIT_TARGET_CPU") or "native"
     present = llvm.get_host_cpu_features()
     if wish == "native":
         return llvm.get_host_cpu_name(), present.flatten()
@@ -136,7 +136,7 @@ def identity() -> tuple[str, ...]:
         llvm = binding()
         version = ".".join(map(str, llvm.llvm_version_info))
         return version, llvm.get_process_triple(), *target()
-    wish = os.environ.get("DRJIT_TARGET_CPU", "native")
+    wish = os.environ.get("DRJIT_TARGET_CPU") or "native"
     return version, os.uname().machine, wish, *[f"{name}={value}" for name, value in host.items()]
 
 
@@ -165,7 +165,7 @@ def _is_arm() -> bool:
 def register_bytes() -> int:
     """Returns the size of the vector registers that kernels are compiled for: 64 bytes with
     AVX-512, 32 on other x86 processors, 16 on ARM."""
-    wish, host = os.environ.get("DRJIT_TARGET_CPU", "native"), _cpu_info()
+    wish, host = os.environ.get("DRJIT_TARGET_CPU") or "native", _cpu_info()
     if _is_arm():
         return 16
     if wish == "native" and host:

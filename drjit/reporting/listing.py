@@ -20,7 +20,7 @@ from . import debug_lines
 
 MOST_KERNELS = 24
 MOST_SECONDS = 10.0
-MOST_BYTES = 2_500_000
+MOST_BYTES = 12_000_000  # a tenth of that in a page
 """Of all listings."""
 
 _METADATA = re.compile(r"(?:,? !(?!dbg\b)[\w.]+ !\d+)+(?=,|$| \{)| #\d+(?=$| \{|, )")

@@ -293,10 +293,7 @@ class Recorder(events.Sink):
                 else:
                     kept.append(row)
             elif at.end:
-                # A thread that is held up notes too late that it has begun with the first block.
-                parts = [(part.first, part.last) for part in at.parts if part.busy] or [(0, 0)]
-                span = max([last for _, last in parts]) - min([first for first, _ in parts])
-                known.seconds += max(at.last, span) * 1e-9
+                known.seconds += at.last * 1e-9
                 self._shares(known, at, place, thread)
             elif final:
                 self.lost += 1

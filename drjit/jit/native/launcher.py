@@ -91,7 +91,15 @@ def begun(c: objects.Control, times: objects.Times) -> Word:
 
 
 def ended(c: objects.Control, times: objects.Times) -> Word:
+    """Notes the times of a job whose blocks have all been run. The thread with the first block may
+    have been held up before it noted the start: another one has begun earlier then."""
     if times != 0:
+        if times.shares != 0:
+            for k in range(c.workers + 1):
+                share: objects.Share = share_of(times, k)
+                first = share.first
+                if first != 0 and first < times.start:
+                    times.start = first
         times.end = now(c)
         times.last = times.end - times.start
         times.total = times.total + times.last
