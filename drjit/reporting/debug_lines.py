@@ -16,13 +16,7 @@ from ..jit.target.simd.ir import Function
 from ..jit.target.simd.translate import Translator
 
 _TAG = re.compile(r"^(.*), !dbg !L(\d+)$", re.M)
-# Instructions that become nodes of LLVM's, whatever else there is: those that do not end the
-# process if they have metadata of sections.
-_KEEPING = re.compile(
-    r" = (?:f?(?:add|sub|mul|div|neg)|[if]cmp|and|or|xor|shl|[al]shr|select|call .*@llvm.fma\.\S+) "
-)
 _FUNCTION = re.compile(r"^(define .*?(@[^(]+)\(.*)#(\d) \{\n((?s:.*?))\n\}$", re.M)
-SECTION = "kernel_lines"
 _QUOTES = '@"'
 _FIRST = 100  # number of the first piece of metadata; modules have a few of their own
 
@@ -138,14 +132,10 @@ def _body(t: Any, now: _Statement, statements: list[Any]) -> None:
                     operation.emit = partial(now.run, line, operation.emit)
 
 
-def with_locations(ir: str, sections: bool = False) -> str:
+def with_locations(ir: str) -> str:
     """Returns the text of a module with debug locations in place of tags. Functions that are
     inlined in several places have none: their instructions belong to the statements that call
-    them.
-
-    Where LLVM moves instructions to other blocks, debug locations are merged or lost. With
-    `sections`, lines are also in metadata that arithmetic keeps: a section `SECTION` lists
-    addresses and lines. Object formats other than ELF have no such sections."""
+    them."""
     numbers: dict[tuple[int, int], int] = {}
     functions: list[str] = []
     inlined = {m[1] for m in re.finditer(r"^attributes #(\d) = \{ alwaysinline", ir, re.M)}
@@ -160,16 +150,13 @@ def with_locations(ir: str, sections: bool = False) -> str:
 
         def location(tag: re.Match) -> str:
             number = numbers.setdefault((scope, int(tag[2])), len(numbers))
-            section = f", !pcsections !S{tag[2]}" if sections and _KEEPING.search(tag[1]) else ""
-            return f"{tag[1]}, !dbg !{_FIRST + 4 + number}{section}"
+            return f"{tag[1]}, !dbg !{_FIRST + 4 + number}"
 
         return f"{head}#{attributes} !dbg !F{scope} {{\n{_TAG.sub(location, body)}\n}}"
 
     ir = _FUNCTION.sub(located, ir)
     first = _FIRST + 4 + len(numbers)
-    last = first + len(functions)
-    ir = re.sub(r"!dbg !F(\d+)", lambda m: f"!dbg !{first + int(m[1])}", ir)
-    text = re.sub(r"(!pcsections !)S(\d+)$", lambda m: f"{m[1]}{last + int(m[2])}", ir, flags=re.M)
+    text = re.sub(r"!dbg !F(\d+)", lambda m: f"!dbg !{first + int(m[1])}", ir)
     unit, file, version, kind = range(_FIRST, _FIRST + 4)
     data = [
         f"!llvm.dbg.cu = !{{!{unit}}}",
@@ -187,9 +174,6 @@ def with_locations(ir: str, sections: bool = False) -> str:
         row = f'name: "{name.strip(_QUOTES)}", scope: !{file}, file: !{file}, line: 1, '
         row += f"type: !{kind}, spFlags: DISPFlagDefinition, unit: !{unit}"
         data.append(f"!{first + number} = distinct !DISubprogram({row})")
-    if sections:
-        for line in sorted({line for _, line in numbers}):
-            data.append(f'!{last + line} = !{{!"{SECTION}", !{{i32 {line}}}}}')
     return "\n".join([text, *data, ""])
 
 

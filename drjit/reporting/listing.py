@@ -7,7 +7,6 @@ statement of their neighbours.
 """
 
 import re
-import sys
 import time
 from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -26,7 +25,6 @@ MOST_BYTES = 12_000_000  # a tenth of that in a page
 _METADATA = re.compile(r"(?:,? !(?!dbg\b)[\w.]+ !\d+)+(?=,|$| \{)| #\d+(?=$| \{|, )")
 _LOCATION = re.compile(r"^!(\d+) = !DILocation\(line: (\d+)", re.M)
 _DBG = re.compile(r",? !dbg !(\d+)")
-_ADDRESS = re.compile(r"\.long\t(\.L\w+)-.*\n\t\.long\t(\d+)")
 _BLOCK = re.compile(r"[.$]?L_*BB\d+_\d+:")
 _DEPTH = re.compile(r"in Loop: .*Depth=(\d+)|=>\s*This (?:Inner )?Loop Header: Depth=(\d+)")
 _CALL = re.compile(r"\s+(?:call[\w.]*|bl)\s+(?:\([^)]*\), *)?\"?([\w.$*%]+)")
@@ -124,7 +122,7 @@ def compiled(
     """Returns the listing of a text, compiled as `simd.compile` does."""
     plain = kernel.module_text(text, name, lanes, contract)
     tagged = kernel.module_text(text, name, lanes, contract, debug_lines.tagging()).ir
-    ir = debug_lines.with_locations(tagged, sys.platform == "linux")
+    ir = debug_lines.with_locations(tagged)
     with llvm.compiler(_for_processor) as c:
         module = c.module(ir, *plain.options)
         optimized = str(module)  # which generating code changes
@@ -207,8 +205,6 @@ def assembly(code: str, comment: str) -> list[Row]:
     """Returns functions of an assembly text: labels and instructions, without directives."""
     rows: list[Row] = []
     place = depth = 0
-    moved = dict(_ADDRESS.findall(code.partition(f"\t.section\t{debug_lines.SECTION},")[2]))
-    own = ""  # the line of an instruction, wherever it was moved
     for line in code.split("\n"):
         before, _, after = line.partition(comment)
         text, remark = before.rstrip(), after.strip()
@@ -232,9 +228,7 @@ def assembly(code: str, comment: str) -> list[Row]:
             elif not text.startswith((".L", "$L", "L", "l_")):
                 depth = place = 0
                 rows.append(Row(text, 0))
-            own = moved.get(text[:-1], "")
         elif not word.startswith((".", "//", "{", "}", ")")) and text[:1].isspace():
-            place, own = int(own or place), ""
             rows.append(Row("    " + word.expandtabs(12), place, depth, remark))
     return _filled(rows)
 
