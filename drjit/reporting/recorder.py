@@ -207,7 +207,11 @@ class Recorder(events.Sink):
 
     def traversal(self, mode: str, variables: list[Any]) -> Any:
         _, place = self._here()
-        return self.derivatives.traversal(mode, variables, place, self.place)
+        try:
+            return self.derivatives.traversal(mode, variables, place, self.place)
+        except Exception:  # as above
+            self.derivatives.left_out += 1
+            return None
 
     def lose(self, kind: str, what: str = "") -> None:
         self.derivatives.lost(kind, what, self.place(user_location(3)))

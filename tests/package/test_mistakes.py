@@ -246,6 +246,43 @@ def names_of(error: BaseException) -> list[str]:
     return [f.name for f in traceback.extract_tb(error.__traceback__)]
 
 
+OURS_ALONE = """
+def looks_up(): return {}[1]
+def fails(look_up):
+    try: look_up()
+    except KeyError: raise ValueError("no such thing")
+"""
+
+
+def test_what_the_package_handles_is_not_shown():
+    names: dict[str, Any] = {"__name__": "drjit.made_up"}
+    exec(OURS_ALONE, names)
+    fails = frames.guard(names["fails"])
+
+    def looks_up():
+        return {}[1]
+
+    for look_up, hidden in ((names["looks_up"], True), (looks_up, False)):
+        error = raised_by(lambda look_up=look_up: fails(look_up))
+        assert isinstance(error.__context__, KeyError) and error.__suppress_context__ is hidden
+        assert ("During handling" in "".join(traceback.format_exception(error))) is not hidden
+
+
+def test_suspended_functions_are_left_alone():
+    def numbers():
+        yield 1
+
+    async def later():
+        pass
+
+    async def both():
+        yield 1
+
+    for f in (numbers, later, both):
+        assert frames.guarded(f.__code__) is f.__code__
+    assert frames.guarded(added.__code__) is not added.__code__
+
+
 def test_a_flag_keeps_all_frames():
     assert names_of(raised_by(added))[-1] == "added"
     with dr.scoped_set_flag(dr.JitFlag.FullTraceback):
