@@ -1,6 +1,7 @@
 """`python -m drjit doctor` prints what belongs in a bug report: versions, processor, cache, GPU,
 and whether kernels run. `python -m drjit demo` lists examples, and runs one. `python -m drjit
-report` runs a program and saves a report of it.
+report` runs a program and saves a report of it. `python -m drjit cache` packs compiled kernels for
+other machines, and unpacks them there.
 
 Whatever a machine lacks is a line of the report, never an error.
 """
@@ -298,6 +299,18 @@ def lane_numbers(text: str) -> str | list[int]:
     return given
 
 
+def moved(how: str, file: str) -> int:
+    """Packs or unpacks the kernel cache; returns the exit status."""
+    from drjit.function.exchange import kernel_pack
+
+    try:
+        print((kernel_pack.pack if how == "pack" else kernel_pack.unpack)(file))
+    except (OSError, ValueError) as error:
+        print(f"python -m drjit cache: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line."""
     parser = argparse.ArgumentParser(prog="python -m drjit", description="Tools of drjit.")
@@ -324,7 +337,12 @@ def main(arguments: list[str] | None = None) -> int:
     reports.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module")
     reports.add_argument("program", metavar="PROGRAM", help="the file to run")
     reports.add_argument("options", nargs=argparse.REMAINDER, help="options of the program")
+    caches = commands.add_parser("cache", help="move compiled kernels to other machines")
+    caches.add_argument("how", choices=("pack", "unpack"), help="write a file, or add what one has")
+    caches.add_argument("file", metavar="FILE", help="its name, which ends with .npz")
     given = parser.parse_args(arguments)
+    if given.command == "cache":
+        return moved(given.how, given.file)
     if given.command is None:
         parser.print_help()
         return 0

@@ -25,6 +25,7 @@ import sys
 import threading
 import time
 from _imp import source_hash  # type: ignore[attr-defined]
+from collections.abc import Iterator
 
 from .. import collector, locks, log, processor
 from ..tuples import NamedTuple
@@ -98,8 +99,14 @@ def gpu_files() -> str:
 
 @functools.cache
 def files_in(here: str) -> str:
-    """Returns the paths, sizes and times of the modules in a folder, on which an entry may
-    depend."""
+    """Returns the state of the modules in a folder, on which an entry may depend: their paths,
+    sizes and times, or those of another installation whose entries fit this one (`adopt`)."""
+    mine = _state_of(here)
+    adopted = get(_adoption(mine))
+    return mine if adopted is None else adopted.text
+
+
+def _state_of(here: str) -> str:
     found, folders, start = [], [here], len(here) + 1
     while folders:
         with os.scandir(folders.pop()) as files:
@@ -111,6 +118,18 @@ def files_in(here: str) -> str:
                 elif "." not in name and name[:2] != "__" and name != _GPU and file.is_dir():
                     folders.append(file.path)
     return "\n".join(sorted(found)).replace("\\", "/")
+
+
+def adopt(here: str, state: str) -> None:
+    """Makes entries fit this installation that come from another one with the same contents, where
+    `files_in` returns a `state` for the same folder. This takes effect in new processes."""
+    mine = _state_of(here)
+    if mine != state:
+        put(_adoption(mine), state, b"", False)
+
+
+def _adoption(state: str) -> str:
+    return digest(state, "adopted", machine=False)
 
 
 def digest(text: str, *facts: object, machine: bool = True) -> str:
@@ -192,6 +211,41 @@ def note_use(file: int, path: str) -> None:
     """Marks an open file as recently used, so that it is among the last to be removed."""
     with contextlib.suppress(OSError):  # the folder is read-only
         os.utime(file if os.utime in os.supports_fd else path)
+
+
+def members() -> Iterator[tuple[str, bytes]]:
+    """Yields the keys and contents of the files of all entries."""
+    write_pending()
+    for _, _, name in _entries(folder() or ""):
+        if (found := opened(name)) is not None:
+            with open(found[0], "rb") as file:
+                data = file.read()
+            key = os.path.basename(name).removesuffix(_SUFFIX)
+            if _decode(key, data) is not None:
+                yield key, data
+
+
+def add_member(key: str, data: bytes) -> bool:
+    """Adds an entry as `members` yields it; returns whether it is whole."""
+    entry = _decode(key, data) if _is_key(key) else None
+    if entry is not None:
+        put(key, *entry)
+    return entry is not None
+
+
+def distrust_of(file: str) -> str:
+    """Returns why others could have written a file, or put it into its folder; nothing if nobody
+    could.
+
+    Raises:
+        OSError: there is no such file.
+    """
+    file = os.path.realpath(file)
+    try:
+        _prepared(os.path.dirname(file), False, shared=True)
+    except _UnsafeError as error:
+        return str(error)
+    return _distrust(file, os.stat(file))
 
 
 def put(key: str, text: str, code: bytes, has_finish: bool) -> None:
@@ -488,11 +542,12 @@ def _holds_package(folder: str) -> bool:
     return f"{package}{os.sep}".startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def _prepared(path: str, make: bool = True) -> str:
+def _prepared(path: str, make: bool = True, shared: bool = False) -> str:
     """Returns the path of a folder without symbolic links, after having made it if need be.
 
     As with `ssh`, neither the folder nor one above it may be of another user, or be writable by
-    others, who could put another one in its place.
+    others, who could put another one in its place. If the folder itself may be `shared`, it is
+    enough that they cannot rename what is there.
 
     Raises:
         OSError: there is none, or it cannot be made.
@@ -518,7 +573,7 @@ def _prepared(path: str, make: bool = True) -> str:
             status = _made(folder)
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
-        if why := _distrust(folder, status, shared=folder is not path):
+        if why := _distrust(folder, status, shared=shared or folder is not path):
             raise _UnsafeError(why)
     return path
 
