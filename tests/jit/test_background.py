@@ -509,5 +509,5 @@ def test_code_is_freed_when_launches_run_other_code():
 
     found.loaded = Old()
     runtime.open_jobs(found.entry, 1, 0)
-    found._adopt(kernel.CompiledCode(code, found.state, found.running, 0.0))
+    found.adopt(kernel.CompiledCode(code, found.state, found.running, 0.0))
     assert places == [code.kernel]

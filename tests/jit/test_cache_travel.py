@@ -91,9 +91,9 @@ def test_what_cannot_be_used_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
     elsewhere(tmp_path, monkeypatch)
     monkeypatch.setattr(kernel_pack.platform, "python_version", lambda: "3.99.0")
     assert "Programs are traced anew by Python 3.99.0" in kernel_pack.unpack(file)
-    monkeypatch.setattr(kernel_pack, "_machine", lambda: ["another"])
+    monkeypatch.setattr(kernel_pack, "machine", lambda: ["another"])
     assert "compiled for another processor" in kernel_pack.unpack(file)
-    monkeypatch.setattr(kernel_pack, "_contents", lambda: "another")
+    monkeypatch.setattr(kernel_pack, "contents_of_package", lambda: "another")
     with pytest.raises(ValueError, match="another version of this package, whose kernels do not"):
         kernel_pack.unpack(file)
 

@@ -28,10 +28,10 @@ def reason(
     known = [k for k, s in structures.items() if any(map(len, s.families.values()))]
     if not known:
         return f"{again}earlier recordings were dropped"
-    return again + min([_differences(key, k) for k in known], key=len)[0]
+    return again + min([differences(key, k) for k in known], key=len)[0]
 
 
-def _differences(key: tuple, other: tuple) -> list[str]:
+def differences(key: tuple, other: tuple) -> list[str]:
     """Returns in which entries two keys differ."""
     found: list[str] = []
     for k, (v, w) in enumerate(zip(key, other, strict=False)):

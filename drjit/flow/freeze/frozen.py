@@ -197,11 +197,8 @@ class FrozenFunction:
         literals, data = layout.literals, []
         while True:
             values = [repr(layout.nodes[k].data) for k, _ in literals]
-            found = self._structures.get(tuple(key))
-            if found is None:
-                changing = set() if self._auto_opaque else set(range(len(values)))
-                found = self._structures.setdefault(tuple(key), Structure(values, changing))
-            elif values != found.last:
+            found = self._structure(key, values)
+            if values != found.last:
                 self._note_changes(found, values)
             changing = found.changing.copy()  # another thread may add to it
             if not changing:
@@ -213,6 +210,14 @@ class FrozenFunction:
                 data.append(number)
             literals = [v for j, v in enumerate(literals) if j not in changing]
         return found.families.setdefault(tuple(values), Family()), data
+
+    def _structure(self, key: list[Any], values: list[str]) -> Structure:
+        """Returns the recordings for a key."""
+        found = self._structures.get(tuple(key))
+        if found is None:
+            changing = set() if self._auto_opaque else set(range(len(values)))
+            found = self._structures.setdefault(tuple(key), Structure(values, changing))
+        return found
 
     def _note_changes(self, found: Structure, values: list[str]) -> None:
         """Turns literals that differ from the previous call's into data."""

@@ -57,7 +57,7 @@ def damage(where: str, expected: str, found: object) -> FileFormatError:
 
 
 @contextmanager
-def _expecting(expected: str, where: str) -> Iterator[None]:
+def expecting(expected: str, where: str) -> Iterator[None]:
     """Turns what libraries raise for damaged data into a `FileFormatError`."""
     try:
         yield
@@ -82,7 +82,7 @@ def _parsed(data: bytes | str, where: str) -> dict[str, Any]:
             result[name] = value
         return result
 
-    with _expecting("JSON", where):
+    with expecting("JSON", where):
         result = json.loads(
             data if isinstance(data, str) else data.decode(), object_pairs_hook=unique
         )
@@ -144,7 +144,7 @@ def _write_npz(file: IO[bytes], arrays: Arrays, facts: Facts, what: str) -> None
 
 def _read_npz(file: IO[bytes], size: int, what: str) -> Contents:
     """Returns the contents of an archive of `size` bytes."""
-    with _expecting("a zip archive", what):
+    with expecting("a zip archive", what):
         archive = zipfile.ZipFile(file)
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
@@ -156,14 +156,14 @@ def _read_npz(file: IO[bytes], size: int, what: str) -> Contents:
 
     def array(name: str) -> StoredArray:
         where = f"{what}: {name!r}"
-        with _expecting("an array of NumPy", where), _unpacked(archive, members[name], where) as f:
+        with expecting("an array of NumPy", where), _unpacked(archive, members[name], where) as f:
             dtype, shape, fortran, start = _header(f, where)
             rest, needed = members[name].file_size - start, _bytes_of(dtype, shape)
             if rest != needed:
                 raise damage(where, f"{needed} bytes for {dtype} of shape {shape}", rest)
 
         def values() -> np.ndarray:
-            with _expecting("an array", where), _unpacked(archive, members[name], where) as f:
+            with expecting("an array", where), _unpacked(archive, members[name], where) as f:
                 f.read(start)
                 return _array_of(f, dtype, shape, where, fortran)
 
@@ -176,7 +176,7 @@ def _read_npz(file: IO[bytes], size: int, what: str) -> Contents:
         most = max(size, _FACTS_SIZE)  # JSON takes many times its size once it is read
         if members[_FACTS].file_size > most:
             raise damage(where, f"at most {most} bytes", members[_FACTS].file_size)
-        with _expecting("text", where), _unpacked(archive, members[_FACTS], where) as f:
+        with expecting("text", where), _unpacked(archive, members[_FACTS], where) as f:
             return _parsed(f.read(), where)
 
     return Contents({n: functools.partial(array, n) for n in members if n != _FACTS}, facts)
@@ -296,7 +296,7 @@ def _read_safetensors(file: IO[bytes], size: int, what: str) -> Contents:
             raise damage(where, f"{needed} bytes for {dtype} of shape {shape}", last - first)
 
         def values() -> np.ndarray:
-            with _expecting("an array", where):
+            with expecting("an array", where):
                 file.seek(start + first)
                 return _array_of(file, dtype, shape, where)
 
@@ -380,6 +380,7 @@ def _open(path: str, how: int) -> int:
 
 _FORMATS = {
     ".npz": (_write_npz, _read_npz),
+    ".dr": (_write_npz, _read_npz),  # of frozen functions
     ".safetensors": (_write_safetensors, _read_safetensors),
 }
 

@@ -25,7 +25,7 @@ _FOLDERS = ("jit", "jit/cuda", "jit/target/cuda", "flow/syntax")
 
 
 @functools.cache
-def _contents() -> str:
+def contents_of_package() -> str:
     """Returns a hash of all modules of the package."""
     state = hashlib.blake2b(digest_size=16)
     for file in sorted(_PACKAGE.rglob("*.py")):
@@ -34,7 +34,8 @@ def _contents() -> str:
     return state.hexdigest()
 
 
-def _machine() -> list[str]:
+def machine() -> list[str]:
+    """Returns what machine code depends on, besides the package."""
     return [*map(str, processor.identity())]
 
 
@@ -54,8 +55,8 @@ def pack(path: str | os.PathLike[str]) -> str:
         raise ValueError(f"{what}: there are no entries in {cache.folder() or 'any folder'}")
     states = {name: cache.files_in(str(_PACKAGE / name)) for name in _FOLDERS}
     facts = {
-        "kernels": _VERSION, "package": _contents(), "states": states, "machine": _machine(),
-        "python": platform.python_version(), "system": platform.platform(),
+        "kernels": _VERSION, "package": contents_of_package(), "states": states,
+        "machine": machine(), "python": platform.python_version(), "system": platform.platform(),
     }  # fmt: skip
     array_file.write(to, entries, facts, what)
     return f"{len(entries)} entries in {to}, {to.stat().st_size / 2**20:.1f} MiB"
@@ -103,7 +104,7 @@ def _checked(facts: dict[str, Any], what: str) -> dict[str, Any]:
         raise FileFormatError(f"{what}: the file has no kernels: `cache pack` has not written it")
     if version != _VERSION or type(states) is not dict or {*states} != {*_FOLDERS}:
         raise FileFormatError(f"{what}: the file is from another version of this package")
-    if facts.get("package") != _contents():
+    if facts.get("package") != contents_of_package():
         raise FileFormatError(
             f"{what}: the file was written with another version of this package, whose kernels do "
             "not fit this one: pack it again with this one"
@@ -115,7 +116,7 @@ def _checked(facts: dict[str, Any], what: str) -> dict[str, Any]:
 
 def _differences(facts: dict[str, Any]) -> str:
     """Returns what this machine lacks to use all entries."""
-    if facts.get("machine") != _machine():
+    if facts.get("machine") != machine():
         return (
             ". They were compiled for another processor or by another LLVM, so kernels are "
             "compiled anew here"

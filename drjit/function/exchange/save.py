@@ -34,9 +34,14 @@ def save(path: str | os.PathLike[str], state: object, /) -> None:
     never damages an existing file. Derivatives are not stored, nor is the structure itself: a
     program makes its objects, and loads their contents.
 
+    A frozen function is saved with its recordings and with the arrays that it uses besides its
+    arguments, to a file with the suffix `.dr`; see docs/freezing.md. `load` makes a function of it
+    that does the same, in programs that have neither its code nor a compiler.
+
     Raises:
-        ValueError: the suffix is not a known format, two entries have the same name, or a nested
-            array is ragged.
+        RuntimeError: a frozen function has not been recorded, or has a `state_fn`.
+        ValueError: the suffix is not a known format, or not that of such a state; two entries have
+            the same name, or a nested array is ragged.
         TypeError: the state contains an object of another type.
         ImportError: the format needs a package that is not installed.
         OSError: the file cannot be written.
@@ -56,6 +61,9 @@ def save(path: str | os.PathLike[str], state: object, /) -> None:
     path = Path(path)
     what = f"dr.save({str(path)!r})"
     array_file.format_of(path, what)
+    if _is_frozen(state) or path.suffix.lower() == _FUNCTION:
+        _save_function(path, state, what)
+        return
     found: dict[str, Any] = {}
     _collect(state, "", found, what)
     if not found:
@@ -66,7 +74,14 @@ def save(path: str | os.PathLike[str], state: object, /) -> None:
 
 
 @signatures.loading
-def load(path: str | os.PathLike[str], state: Any = None, /, *, strict: bool = True) -> Any:
+def load(
+    path: str | os.PathLike[str],
+    state: Any = None,
+    /,
+    *,
+    strict: bool = True,
+    trusted: bool = False,
+) -> Any:
     """Restores the contents of a file written by `save`, and returns the state.
 
     `state` has the structure that was saved. Objects in it that can be changed, such as
@@ -75,7 +90,9 @@ def load(path: str | os.PathLike[str], state: Any = None, /, *, strict: bool = T
     as well. The file and the state must have the same entries; without `strict`, only those that
     both have are restored. If anything does not fit, nothing is changed.
 
-    Without `state`, the result is a dictionary with the NumPy arrays and texts in the file.
+    Without `state`, the result is a dictionary with the NumPy arrays and texts in the file, or the
+    frozen function that it has. Its kernels are compiled; if the file is `trusted`, their machine
+    code comes from it, if that is for this processor and from this version of the package.
 
     A file may come from anywhere. What it says of an array is compared with the state before the
     array is unpacked, and what the state does not have stays in the file.
@@ -102,6 +119,8 @@ def load(path: str | os.PathLike[str], state: Any = None, /, *, strict: bool = T
     """
     path = Path(path)
     what = f"dr.load({str(path)!r})"
+    if path.suffix.lower() == _FUNCTION:
+        return _load_function(path, state, trusted, what)
     with array_file.open_file(path, what) as contents:
         text = _text(contents, what)
         if state is None:
@@ -118,6 +137,50 @@ def load(path: str | os.PathLike[str], state: Any = None, /, *, strict: bool = T
         if isinstance(error, Exception):
             raise FileFormatError(f"{what}: the state takes no such values ({error})") from error
         raise
+
+
+_FUNCTION = ".dr"
+
+
+def _is_frozen(state: object) -> bool:
+    return hasattr(state, "n_cached_recordings")
+
+
+def _save_function(path: Path, state: Any, what: str) -> None:
+    from ...flow.freeze import saved
+
+    if not _is_frozen(state) or path.suffix.lower() != _FUNCTION:
+        found = type_label(type(state))
+        raise ValueError(
+            f"{what}: files with the suffix {_FUNCTION!r} are those of frozen functions, and no "
+            f"others are; this is a {found}"
+        )
+    arrays, facts = saved.described(state, what)
+    array_file.write(path, {str(k): a for k, a in enumerate(arrays)}, facts, what)
+
+
+def _load_function(path: Path, state: Any, trusted: bool, what: str) -> Any:
+    from ...flow.freeze import saved
+
+    if state is not None:
+        raise TypeError(f"{what}: a function is loaded without 'state'")
+    with array_file.open_file(path, what) as contents:
+        facts = contents.facts()
+        version = facts.pop("function", None)
+        if type(version) is not int:
+            raise FileFormatError(f"{what}: the file has no frozen function")
+        if version > saved.VERSION:
+            raise FileFormatError(
+                f"{what}: the file was written by a newer version (its format is {version}, this "
+                f"version reads up to {saved.VERSION})"
+            )
+        arrays = []
+        for k in range(len(contents.arrays)):
+            if str(k) not in contents.arrays:
+                raise damage(what, "numbered arrays", "others")
+            arrays.append(contents.arrays[str(k)]().read())
+        with array_file.expecting("a frozen function", what):
+            return saved.loaded(arrays, facts, trusted, what)
 
 
 def _text(contents: Contents, what: str) -> dict[str, str]:

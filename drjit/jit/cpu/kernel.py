@@ -286,7 +286,7 @@ class CpuKernel(Kernel):
             if not waits and self._submit(compiled, urgent=True):
                 return
             code = compiled()
-        self._adopt(code)
+        self.adopt(code)
         if code.state == "disk" and code.variant.is_baseline and variants.has_long_work(self, work):
             self.submit_optimized()
 
@@ -316,9 +316,9 @@ class CpuKernel(Kernel):
             if not self.address:
                 runtime.fail_jobs(self.entry, error)
             return
-        self._adopt(code)
+        self.adopt(code)
 
-    def _adopt(self, code: CompiledCode) -> None:
+    def adopt(self, code: CompiledCode) -> None:
         """Has launches run code from now on, including those that wait for it."""
         before = self.loaded  # freed at the end: meanwhile, another thread may launch it
         runtime.open_jobs(self.entry, code.loaded.kernel, code.loaded.finish)

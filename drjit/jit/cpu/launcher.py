@@ -13,6 +13,7 @@ from typing import Any
 
 from ..native import loader, objects
 from ..native.objects import JOBS, WAITERS, WORKERS, address_of
+from ..run import cache
 
 __all__ = ["JOBS", "WAITERS", "WORKERS"]
 
@@ -40,14 +41,22 @@ _EXPORTED = (
     "wait_for",
 )  # fmt: skip
 
+# The first launch waits for this: level 0 takes a quarter of the time, and makes launches no
+# slower.
+_LEVEL = 0
+
+
+def cached() -> tuple[str, cache.CachedKernel | None]:
+    """Returns the key of the launcher's code in the disk cache, and what that has."""
+    key = loader.key_of("launcher", _EXPORTED, level=_LEVEL)
+    return key, cache.get(key)
+
 
 @functools.cache
 def functions() -> SimpleNamespace:
     """Returns the compiled functions for ctypes, of which only `await_` releases the GIL, and the
     bare addresses of those that ctypes does not call."""
-    # The first launch waits for this: level 0 takes a quarter of the time, and makes launches no
-    # slower.
-    places = loader.addresses("launcher", _EXPORTED, level=0)
+    places = loader.addresses("launcher", _EXPORTED, level=_LEVEL)
     holding, releasing = ctypes.PYFUNCTYPE(_word), ctypes.CFUNCTYPE(_word)  # the GIL
     pointer = ctypes.c_void_p
     numbers = (_word,) * 4  # of lanes, of lanes in a block, of copies; and where times are written

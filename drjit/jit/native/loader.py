@@ -29,7 +29,7 @@ def addresses(
     names have a meaning (see `language.module_text`)."""
     from ..target import image
 
-    key = cache.digest(modules, "native", *names, level, repr(more), objects.description(kinds))
+    key = key_of(modules, names, kinds, level, more)
     entry = cache.get(key)
     if entry is None and not compiles:
         return {}
@@ -41,6 +41,17 @@ def addresses(
     # Threads may still be inside while the interpreter shuts down: code is never unloaded.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     return dict(zip(exported, found, strict=True))
+
+
+def key_of(
+    modules: str,
+    names: Sequence[str],
+    kinds: Sequence[type] = (),
+    level: int = 2,
+    more: dict[str, str] | None = None,
+) -> str:
+    """Returns the key of functions in the disk cache; see `addresses`."""
+    return cache.digest(modules, "native", *names, level, repr(more), objects.description(kinds))
 
 
 def _compiled(modules: str, names: Sequence[str], level: int, more: dict[str, str] | None) -> bytes:

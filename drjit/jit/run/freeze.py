@@ -565,6 +565,15 @@ def _largest(n: Node) -> int:
     return int(numbers.max()) if numbers.size else 0
 
 
+operations: dict[str, Callable] = {}
+"""The functions of recorded operations, by module and name."""
+
+
+def _named(function: Any) -> Any:
+    operations[f"{function.__module__}:{function.__qualname__}"] = function
+    return function
+
+
 def operation(function: Callable | None = None, *, sized_by_data: bool = False) -> Any:
     """Decorator of functions of nodes (and of numbers and the like) that launch kernel texts: while
     a recording is open, the call itself is recorded. `sized_by_data` says that the size of the
@@ -572,6 +581,7 @@ def operation(function: Callable | None = None, *, sized_by_data: bool = False) 
     """
     if function is None:
         return lambda f: operation(f, sized_by_data=sized_by_data)
+    _named(function)
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
@@ -605,11 +615,13 @@ def _evaluated(result: Any) -> list[Node]:
     return [n if n.op is BUFFER else schedule.materialize(n) for n in found]
 
 
+@_named
 def _duplicate(source: Node, nbytes: int) -> Node:
     """Returns a copy of a constant, for a step that writes to it."""
     return buffer(source.dtype, source.size, source.data.device.copy(source.data, nbytes))
 
 
+@_named
 def _check_bound(n: Node, bound: int) -> tuple[()]:
     """Checks that no entry of an array is larger than in the recording."""
     if _largest(n) > bound:

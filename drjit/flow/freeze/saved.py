@@ -1,0 +1,367 @@
+"""Frozen functions in files: `dr.save` writes the recordings of one, with its kernels and the
+arrays that it reads without receiving them as arguments, and `dr.load` makes a function of such a
+file that repeats them, without tracing and without the program that wrote it.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import MethodType
+from typing import Any
+
+from ...array import leaf, tree
+from ...array.base import ArrayBase
+from ...function.ad.grad import enable_grad
+from ...function.exchange import kernel_pack
+from ...jit.backend import JitBackend
+from ...jit.cpu import launcher, variants
+from ...jit.cpu.kernel import CompiledCode
+from ...jit.ir.node import LITERAL, literal
+from ...jit.lazy import np
+from ...jit.run import cache, freeze, freeze_size, schedule
+from ...jit.run.freeze import Recording
+from ...jit.text.user.reading import Source
+from ...jit.text.user.text import read
+from .explain import differences
+from .frozen import Frozen, FrozenFunction
+from .layout import InputLayout, keys_and_parts, kind_of
+from .recordings import Family, GeneralRecording, Structure
+from .stored import Reader, Writer
+
+VERSION = 1
+_BY_VALUE = frozenset(("constant", "number", "set", "host", "hashed", "slice"))
+
+
+class SavedFunction(FrozenFunction):
+    """A function that repeats the recordings of a file. It keeps what it reads or changes besides
+    its arguments in the arrays of `state`."""
+
+    def __init__(
+        self, name: str, structures: dict[Any, Structure], keys: list[tuple], state: list[Any]
+    ) -> None:
+        super().__init__(self._untraced, -1, -1, JitBackend.Invalid, True)
+        self.__name__ = self.__qualname__ = name
+        self._what, self._structures, self._keys, self._state = name, structures, keys, state
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        inputs = (*args, *kwargs.values()) if kwargs else args
+        return self.call((args, kwargs), (len(args), *kwargs), inputs)
+
+    def __repr__(self) -> str:
+        return f"<frozen function {self.__name__}, from a file>"
+
+    def _untraced(self, tree: Any) -> Any:
+        raise RuntimeError(
+            f"{self._what}: a function from a file repeats its launches and cannot be traced: "
+            "neither in symbolic loops and calls, nor in other frozen functions, nor without "
+            "JitFlag.KernelFreezing"
+        )
+
+    def _implicit(self, tree: Any) -> list[Any]:
+        return self._state
+
+    def _structure(self, key: list[Any], values: list[str]) -> Structure:
+        found = self._structures.get(_shown(key))
+        # Constants may be data in the recording.
+        return Structure(values, {*range(len(values))}) if found is None else found
+
+    def _note_changes(self, found: Structure, values: list[str]) -> None:
+        pass  # constants are what they were in the recording
+
+    def _recorded(self, tree: Any, inputs: Any, layout: InputLayout) -> Any:
+        known = self._structures.get(_shown(layout.key))
+        if known is None:
+            why = min([differences(tuple(layout.key), key) for key in self._keys], key=len)[0]
+        elif [repr(layout.nodes[k].data) for k, _ in layout.literals] != known.last:
+            why = "numbers in its arguments differ"
+        else:
+            why = "its arrays have other sizes"
+        why = why.partition(", and")[0].replace(" before", " in the file")
+        raise TypeError(
+            f"{self._what}: the file has no recording for these arguments: {why}. Before it is "
+            "saved, a function has to be called with arguments of the same types and structure, "
+            "and with arrays of two sizes if they may have others"
+        )
+
+
+def _shown(key: Sequence[Any]) -> str:
+    """Returns the text of a key, in which objects and classes are named."""
+    return json.dumps([*map(Writer().text, key)])
+
+
+# ---- Writing
+
+
+def described(function: Frozen, what: str) -> tuple[list[np.ndarray], dict[str, Any]]:
+    """Returns the arrays of a file for a frozen function, and its facts.
+
+    Raises:
+        RuntimeError: there is nothing to save, or a loaded function could not do the same.
+        TypeError: the function refers to objects that cannot be saved.
+    """
+    if getattr(function, "_state_fn", None) is not None:
+        raise RuntimeError(
+            f"{what}: a function with 'state_fn' cannot be saved: let it take that state as "
+            "arguments"
+        )
+    w = Writer()
+    with schedule.lock:
+        rows = [
+            (key, s)
+            for key, s in function._structures.items()
+            if any(map(len, s.families.values()))
+        ]
+        if not rows:
+            raise RuntimeError(f"{what}: the function has not been recorded: call it first")
+        try:
+            structures = [_structure(w, key, s) for key, s in rows]
+            state = _Objects(w).texts(function._implicit(None))
+        except TypeError as error:
+            raise TypeError(f"{what}: it depends on {error}, which cannot be saved") from None
+    kernels = [
+        [k.device.backend.name, k.text, w.text(k.program), w.text(k.work)] for k in w.kernels
+    ]
+    facts = {
+        "name": getattr(function, "__name__", "function"), "structures": structures, "state": state,
+        "kernels": kernels, "classes": w.classes, "machine": _machine(),
+        "code": [_machine_code(k, w) for k in w.kernels], "launcher": _launcher(w),
+    }  # fmt: skip
+    return w.arrays, {"function": VERSION, **facts, "digest": digest(w.arrays, facts)}
+
+
+def digest(arrays: Sequence[np.ndarray], facts: dict[str, Any]) -> str:
+    """Returns a hash of the contents of a file: what is damaged is never run."""
+    state = hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16)
+    for a in arrays:
+        state.update(f"{a.dtype.str} {a.shape}".encode())
+        state.update(np.ascontiguousarray(a).view(np.uint8) if a.ndim else a.tobytes())
+    return state.hexdigest()
+
+
+def _machine() -> list[Any]:
+    """Returns what the machine code of kernels depends on."""
+    flags = variants.compiler_options()
+    return [*kernel_pack.machine(), kernel_pack.contents_of_package(), flags]
+
+
+def _machine_code(kernel: Any, w: Writer) -> list[Any] | None:
+    """Returns the packet width, whether there is a finish function, and the number of the array
+    with the machine code of a kernel of the processor."""
+    options = variants.compiler_options()
+    if not kernel.device.on_host or options & variants.NUMBA:
+        return None
+    variant = variants.optimized(kernel, options)
+    found: Any = cache.get(variant.key)
+    if found is None:
+        from ...jit.target import simd
+
+        contract = bool(options & variants.FAST_MATH)
+        found = simd.compile(kernel.text, kernel.name, variant.lanes, contract)
+        cache.put(variant.key, kernel.text, found.code, found.has_finish)
+    return [variant.lanes, found.has_finish, w.array(np.frombuffer(found.code, np.uint8))]
+
+
+def _launcher(w: Writer) -> int | None:
+    """Returns the number of the array with the code that starts kernels of the processor."""
+    launcher.functions()
+    _, found = launcher.cached()
+    return None if found is None else w.array(np.frombuffer(found.code, np.uint8))
+
+
+def _use_machine_code(kernel: Any, lanes: int, has_finish: bool, code: int, r: Reader) -> None:
+    if not kernel.address:
+        from ...jit.target.image import Loaded
+
+        image = Loaded(r.arrays[code].tobytes(), kernel.name, has_finish)
+        key = variants.key_of(kernel.text, variants.compiler_options(), lanes)
+        kernel.adopt(CompiledCode(image, "disk", variants.Variant(key, lanes), 0.0))
+
+
+def _structure(w: Writer, key: tuple, s: Structure) -> dict[str, Any]:
+    families = []
+    for values, f in s.families.items():
+        recorded = [_recording(w, r) for r in f.recorded.values()]
+        general = [[_recording(w, g.recording), w.text(g.fixed), w.text(g.even)] for g in f.general]
+        if recorded or general:
+            families.append([list(values), recorded, general])
+    shown = json.loads(_shown(key))
+    for part in key:
+        w.text(part)  # has the classes noted
+    return {"key": shown, "last": s.last, "changing": sorted(s.changing), "families": families}
+
+
+def _recording(w: Writer, r: Recording) -> dict[str, Any]:
+    return {name: w.text(getattr(r, name)) for name in Recording._fields if name != "uses"}
+
+
+class _Objects:
+    """Turns objects into JSON, in which one that occurs again is a number."""
+
+    def __init__(self, w: Writer) -> None:
+        self.w = w
+        self._numbers: dict[int, int] = {}
+        self._kept: list[Any] = []  # as their ids are in use
+
+    def texts(self, values: Sequence[Any]) -> list[Any]:
+        return [*map(self.text, values)]
+
+    def text(self, value: Any) -> Any:
+        """Returns the JSON of an object."""
+        kind, w = kind_of(type(value)), self.w
+        if kind in _BY_VALUE:
+            return {"plain": w.text(value)}
+        if id(value) in self._numbers:
+            return {"again": self._numbers[id(value)]}
+        self._numbers[id(value)] = len(self._kept)
+        self._kept.append(value)
+        if kind == "leaf":
+            return {"leaf": self._leaf(value)}
+        if kind == "other" or kind == "vector":
+            return {"other": w.other(value)}
+        keys, parts = keys_and_parts(value, kind)
+        return {kind: [w.name(type(value)), w.text(keys), self.texts(parts)]}
+
+    def _leaf(self, a: Any) -> list[Any]:
+        v, w = a._var, self.w
+        if v is not None and v.rule is not None:
+            raise TypeError("an array that is the result of differentiable operations")
+        grad = None if v is None or v.grad is None else self._node(v.grad)
+        return [w.name(type(a)), self._node(a._node), v is not None, grad]
+
+    def _node(self, n: Any) -> Any:
+        if n.op is LITERAL:
+            return self.w.text(freeze.Literal(n.dtype, n.data, n.size))
+        if id(n) in self._numbers:  # arrays that are one value
+            return self._numbers[id(n)]
+        self._numbers[id(n)] = len(self._kept)
+        self._kept.append(n)
+        return {"constant": self.w.constant(n)}
+
+
+# ---- Reading
+
+
+def loaded(
+    arrays: list[np.ndarray], facts: dict[str, Any], trusted: bool, what: str
+) -> SavedFunction:
+    """Returns the function of a file, whose machine code is used if it is `trusted`.
+
+    Raises:
+        ValueError, KeyError and others: the file is damaged.
+    """
+    if facts.pop("digest") != digest(arrays, facts):
+        raise ValueError("its contents differ from what was written")
+    r = Reader(arrays, facts["classes"])
+    for number, (backend, text, layout, work) in enumerate(facts["kernels"]):
+        if not trusted:  # the rules that kernels of users have to follow
+            lines = text.splitlines()
+            read(Source(f"kernel {number}", what, 0, lines, 0, read.__code__, {}.__getitem__))
+        r.kernels.append(_kernel(r.device(backend), text, r.value(layout), r.value(work)))
+    if trusted and facts["machine"] == _machine():
+        if facts["launcher"] is not None:
+            key, present = launcher.cached()
+            if present is None:
+                cache.put(key, "launcher", arrays[facts["launcher"]].tobytes(), False)
+        for k, code in zip(r.kernels, facts["code"], strict=True):
+            if code is not None:
+                _use_machine_code(k, *code, r)
+    structures, keys = {}, []
+    for row in facts["structures"]:
+        keys.append(r.value(row["key"]))
+        made = Structure(row["last"], set(row["changing"]))
+        for values, recorded, general in row["families"]:
+            f = made.families[tuple(values)] = Family()
+            for text in recorded:
+                one = _read_recording(r, text)
+                f.recorded[one.sizes] = one
+            f.general += [
+                GeneralRecording(_read_recording(r, text), r.value(fixed), r.value(even))
+                for text, fixed, even in general
+            ]
+        structures[json.dumps(row["key"])] = made
+    objects = _ReadObjects(r)
+    state = [objects.value(text) for text in facts["state"]]
+    return SavedFunction(facts["name"], structures, keys, state)
+
+
+def _kernel(device: Any, text: str, layout: Any, work: Any) -> Any:
+    if device.keeps_programs:
+        return device.kernel(text, layout, work)
+    return device.kernel(text, layout)
+
+
+def _read_recording(r: Reader, text: dict[str, Any]) -> Recording:
+    parts = {name: r.value(part) for name, part in text.items()}
+    return Recording(**parts, uses=freeze_size.Uses())
+
+
+class _ReadObjects:
+    def __init__(self, r: Reader) -> None:
+        self.r = r
+        self._made: list[Any] = []
+
+    def value(self, text: dict[str, Any]) -> Any:
+        """Returns an object."""
+        ((kind, of),) = text.items()
+        if kind == "plain":
+            return self.r.value(of)
+        if kind == "again":
+            return self._made[of]
+        at = len(self._made)
+        self._made.append(None)  # it may contain itself, through others
+        if kind == "leaf":
+            self._made[at] = self._leaf(*of)
+        elif kind == "other":
+            self._made[at] = _stub(of)
+        else:
+            name, keys, parts = of
+            self._made[at] = self._container(kind, self.r.cls(name), self.r.value(keys), parts, at)
+        return self._made[at]
+
+    def _leaf(self, name: str, n: Any, tracked: bool, grad: Any) -> Any:
+        cls = self.r.cls(name)
+        if not issubclass(cls, ArrayBase) or cls._kind != "leaf":
+            raise ValueError(f"the class {name}")
+        a = leaf.wrap(cls, self._node(n))
+        if tracked:
+            enable_grad(a)
+            a._var.grad = None if grad is None else self._node(grad)
+        return a
+
+    def _node(self, text: Any) -> Any:
+        if type(text) is int:
+            return self._made[text]
+        found = self.r.value(text)
+        if isinstance(found, freeze.Literal):
+            return literal(*found)
+        self._made.append(found)
+        return found
+
+    def _container(self, kind: str, cls: Any, keys: Any, parts: list, at: int) -> Any:
+        if kind in ("struct", "object"):
+            made = self._made[at] = object.__new__(cls)
+            for name, part in zip(keys, parts, strict=True):
+                object.__setattr__(made, name, self.value(part))
+            return made
+        if kind == "dict":
+            made = self._made[at] = cls()
+            made.update(zip(keys, map(self.value, parts), strict=True))
+            return made
+        values = [*map(self.value, parts)]
+        if kind == "method":
+            return MethodType(*values)
+        if kind == "partial":
+            f, given, named = values
+            return partial(f, *given, **named)
+        return tree.rebuilt(cls, keys, values)
+
+
+def _stub(name: str) -> Callable[..., Any]:
+    """Returns a function in place of an object that only has to be the same one."""
+
+    def missing(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"{name} is not part of the file")
+
+    missing.__qualname__ = missing.__name__ = name
+    return missing

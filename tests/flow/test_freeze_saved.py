@@ -1,0 +1,326 @@
+"""Frozen functions in files: what a program without the code of the function gets from them."""
+
+import dataclasses
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.damaging import mutated, mutated_members
+
+import drjit as dr
+from drjit import nn
+from drjit.auto.ad import (
+    PCG32,
+    Array2f,
+    Array3f,
+    Array3f16,
+    Bool,
+    Float,
+    Float16,
+    Int,
+    Matrix3f,
+    TensorXf,
+    TensorXf16,
+    Texture2f,
+    UInt,
+)
+from drjit.flow.freeze import saved
+from drjit.function.exchange import array_file
+from drjit.function.exchange.array_file import FileFormatError
+from drjit.opt import Adam
+
+
+@dataclasses.dataclass
+class Ray:
+    origin: Array3f
+    time: Float
+    samples: int
+
+
+class Camera:
+    def __init__(self) -> None:
+        self.origin = Array3f(1, 2, 3) + dr.opaque(Float, 1)
+        self.frames = 0
+
+
+table = dr.linspace(Float, 0, 1, 10) + 0
+camera = Camera()
+generator = PCG32(size=8)
+texture = Texture2f(TensorXf(np.arange(48, dtype=np.float32).reshape(4, 4, 3)))
+
+
+def gathered(x: Float, k: UInt) -> Any:
+    return {"sine": dr.sin(x) * dr.gather(Float, table, k % 10), "list": [x, (k, dr.sum(table))]}
+
+
+def moved(ray: Ray) -> Ray:
+    return Ray(ray.origin + camera.origin, ray.time * 2, ray.samples)
+
+
+def gradient(x: Float, w: Float) -> Any:
+    dr.enable_grad(x, w)
+    loss = dr.mean(dr.square(dr.sin(x * w) - 0.5))
+    dr.backward(loss)
+    return dr.detach(loss), x.grad, w.grad
+
+
+def primitives(x: Float, k: UInt) -> Any:
+    t = TensorXf(x, (len(x) // 4, 4))
+    total = dr.zeros(Float, 4)
+    dr.scatter_add(total, x, k % 4)
+    return (
+        dr.sort(x), dr.cumsum(x), dr.sum(t, axis=0), t @ dr.transpose(t), total,
+        dr.block_reduce(dr.ReduceOp.Max, x, 4), dr.max(x),
+    )  # fmt: skip
+
+
+@dr.syntax
+def looped(x: Float, n: Int) -> Float:
+    i = Int(0)
+    while i < n:
+        x = dr.fma(x, 0.5, dr.sin(x))
+        i += 1
+    return x
+
+
+def sampled(x: Float) -> Any:
+    return generator.next_float32() + dr.sum(x), texture.eval(Array2f(x, 0.5))
+
+
+def rotated(m: Matrix3f, v: Array3f) -> Any:
+    return m @ v, dr.det(m), Bool(v.x > 0)
+
+
+def floats(n: int) -> Float:
+    return Float(np.random.default_rng(n).uniform(-1, 1, n).astype(np.float32))
+
+
+def numbers(n: int) -> UInt:
+    return UInt(np.random.default_rng(n).integers(0, 100, n).astype(np.uint32))
+
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[int], tuple]]] = {
+    "gathers from what it captures": (gathered, lambda n: (floats(n), numbers(n))),
+    "objects of classes": (moved, lambda n: (Ray(Array3f(floats(n), 0, 1), floats(n), 3),)),
+    "gradients": (gradient, lambda n: (floats(n), floats(n + 1)[:n])),
+    "primitives": (primitives, lambda n: (floats(n), numbers(n))),
+    "loops": (looped, lambda n: (floats(n), Int(numbers(n)) % 5)),
+    "matrices": (rotated, lambda n: (Matrix3f(*[floats(n + k)[:n] for k in range(9)]),
+                                     Array3f(floats(n), 2, 3))),
+}  # fmt: skip
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two results are equal, bit by bit."""
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(map(same, a.values(), b.values()))
+    if dr.is_array_v(a):
+        return (
+            type(a) is type(b) and dr.detach(a).numpy().tobytes() == dr.detach(b).numpy().tobytes()
+        )
+    if dataclasses.is_dataclass(a):
+        return all(same(v, getattr(b, name)) for name, v in vars(a).items())
+    return a == b
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_do_the_same(name: str, tmp_path: Path) -> None:
+    f, arguments = FUNCTIONS[name]
+    frozen, file = dr.freeze(f), tmp_path / "f.dr"
+    for n in (8, 12):
+        frozen(*arguments(n))
+    dr.save(file, frozen)
+    for trusted in (False, True):
+        loaded = dr.load(file, trusted=trusted)
+        for n in (8, 12) if name == "primitives" else (8, 12, 16, 8):  # products have fixed sizes
+            expected, found = f(*arguments(n)), loaded(*arguments(n))
+            assert same(frozen(*arguments(n)), found)
+            assert name == "primitives" or repr(expected) == repr(found)
+
+
+def test_state_lives_on_in_the_function(tmp_path: Path) -> None:
+    frozen = dr.freeze(sampled)
+    frozen(floats(8))
+    dr.save(tmp_path / "f.dr", frozen)
+    loaded = dr.load(tmp_path / "f.dr")
+    for _ in range(3):
+        assert same(frozen(floats(8)), loaded(floats(8)))
+    assert not same(loaded(floats(8)), loaded(floats(8)))
+
+
+def network() -> tuple[Any, Any]:
+    rng = dr.rng(seed=0)
+    net = nn.Sequential(
+        nn.Linear(-1, 16, bias=False), nn.ReLU(), nn.Linear(-1, 3), nn.Tanh()
+    )  # fmt: skip
+    net = nn.pack(net.alloc(TensorXf16, 2, rng=rng), layout="training")
+    opt = Adam(lr=5e-3)
+    opt.update(net)
+    return net, opt
+
+
+def batch(k: int, n: int) -> tuple[Float16, Float16]:
+    rng = dr.rng(seed=k)
+    return rng.random(Float16, n), rng.random(Float16, n)
+
+
+def test_a_training_step(tmp_path: Path) -> None:
+    net, opt = network()
+
+    @dr.freeze
+    def step(x: Float16, y: Float16) -> Any:
+        net.update(opt)
+        found = Array3f16(net(nn.CoopVec(x, y)))
+        loss = dr.mean(dr.square(Array3f16(x, y, x * y) - found))
+        dr.backward(loss)
+        opt.step()
+        return dr.mean(dr.detach(loss))
+
+    for n in (64, 96, 64):
+        step(*batch(n, n))
+    dr.save(tmp_path / "step.dr", step)
+    loaded = dr.load(tmp_path / "step.dr")
+    losses = [(step(*batch(k, 128))[0], loaded(*batch(k, 128))[0]) for k in range(20)]
+    assert all(a == b for a, b in losses) and losses[-1][0] < losses[0][0]
+
+
+PROGRAM = """
+import sys
+import drjit as dr
+from drjit.auto.ad import Array3f, Float
+f = dr.load(sys.argv[1], trusted=True)
+class Ray:
+    DRJIT_STRUCT = {"origin": Array3f, "time": Float, "samples": int}
+ray = Ray()
+ray.origin, ray.time, ray.samples = Array3f(Float(1, 2, 3, 4), 0, 1), Float(7, 8, 9, 10), 3
+print(f(ray))
+print("llvmlite" in sys.modules)
+"""
+
+
+def test_a_program_without_the_code(tmp_path: Path) -> None:
+    frozen = dr.freeze(moved)
+    for n in (8, 12):
+        frozen(Ray(Array3f(floats(n), 0, 1) + 0, floats(n), 3))
+    file = tmp_path / "f.dr"
+    dr.save(file, frozen)
+    env = {**os.environ, "DRJIT_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", PROGRAM, str(file)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    expected = moved(Ray(Array3f(Float(1, 2, 3, 4), 0, 1), Float(7, 8, 9, 10), 3))
+    found, compiled = done.stdout.rsplit("\n", 2)[:2]
+    assert found == repr(expected) and compiled == "False"
+
+
+# ---- What is refused
+
+
+def recorded(f: Callable[..., Any] = gathered, *sizes: int) -> Any:
+    frozen = dr.freeze(f)
+    for n in sizes or (8, 12):
+        frozen(floats(n), numbers(n))
+    return frozen
+
+
+def test_arguments_that_were_not_recorded(tmp_path: Path) -> None:
+    dr.save(tmp_path / "f.dr", recorded())
+    f = dr.load(tmp_path / "f.dr")
+    x, k = floats(8), numbers(8)
+    for arguments, why in (
+        ((x, x * 2), "an argument is of type Float, UInt in the file"),
+        ((x, k, k), "its arguments differ"),
+        ((x, 1.0), "an argument is of type float, UInt in the file"),
+    ):
+        with pytest.raises(TypeError, match=f"gathered: the file has no recording .*: {why}"):
+            f(*arguments)
+    dr.save(tmp_path / "f.dr", recorded(gathered, 8))
+    with pytest.raises(TypeError, match="its arrays have other sizes"):
+        dr.load(tmp_path / "f.dr")(floats(12), numbers(12))
+    with dr.scoped_set_flag(dr.JitFlag.KernelFreezing, False):
+        with pytest.raises(RuntimeError, match="repeats its launches and cannot be traced"):
+            f(x, k)
+    assert same(f(x, k), gathered(x, k))
+
+
+def test_what_cannot_be_saved(tmp_path: Path) -> None:
+    file = tmp_path / "f.dr"
+    with pytest.raises(RuntimeError, match="has not been recorded: call it first"):
+        dr.save(file, dr.freeze(gathered))
+    with pytest.raises(RuntimeError, match="with 'state_fn' cannot be saved"):
+        dr.save(file, dr.freeze(gathered, state_fn=lambda x, k: [table]))
+    with pytest.raises(ValueError, match="those of frozen functions, and no others are"):
+        dr.save(tmp_path / "f.npz", recorded())
+    with pytest.raises(ValueError, match="those of frozen functions, and no others are"):
+        dr.save(file, {"x": Float(1)})
+    assert not file.exists()
+    dr.save(file, recorded())
+    with pytest.raises(TypeError, match="without 'state'"):
+        dr.load(file, {"x": Float(1)})
+
+
+def test_versions(tmp_path: Path) -> None:
+    file = tmp_path / "f.dr"
+    for facts, why in (({"function": 99}, "a newer version"), ({}, "has no frozen function")):
+        array_file.write(file, {"0": np.zeros(3)}, facts, "test")
+        with pytest.raises(FileFormatError, match=why):
+            dr.load(file)
+
+
+def test_texts_are_checked(tmp_path: Path) -> None:
+    arrays, facts = saved.described(recorded(), "test")
+    facts = json.loads(json.dumps(facts))
+    file = tmp_path / "f.dr"
+
+    def written(**changed: Any) -> None:
+        found = facts | changed
+        body = {k: v for k, v in found.items() if k not in ("function", "digest")}
+        found["digest"] = saved.digest(arrays, body)
+        named = {str(k): a for k, a in enumerate(arrays)}
+        array_file.write(file, named, found, "test")
+
+    backend, text, *more = facts["kernels"][0]
+    for other, why in (
+        ("import os\n", "a kernel text consists of functions"),
+        (text.replace("store(", "open("), "open"),
+        ("def kernel(i, p):\n    x = (\n", "never closed"),
+    ):
+        written(kernels=[[backend, other, *more]])
+        with pytest.raises(FileFormatError, match=why):
+            dr.load(file)
+    for changed in (
+        {"kernels": []}, {"classes": {}, "state": [{"leaf": ["os:system", 0, False, None]}]},
+        {"state": [{"plain": {"class": "os:system"}}]}, {"structures": [{}]},
+        {"state": [{"plain": {"operation": "os:system"}}]},
+    ):  # fmt: skip
+        written(**changed)
+        with pytest.raises(FileFormatError):
+            dr.load(file)
+    written(machine=["another"])
+    assert same(dr.load(file, trusted=True)(floats(8), numbers(8)), gathered(floats(8), numbers(8)))
+
+
+@pytest.mark.parametrize("count", [50, pytest.param(2000, marks=pytest.mark.sweep)])
+def test_damaged_files(tmp_path: Path, count: int) -> None:
+    file = tmp_path / "f.dr"
+    dr.save(file, recorded())
+    whole, r, failed = file.read_bytes(), random.Random(count), 0
+    for k in range(count):
+        file.write_bytes((mutated, mutated_members)[k % 2](whole, r))
+        try:
+            f = dr.load(file, trusted=True)
+        except FileFormatError as error:
+            assert f"dr.load({str(file)!r})" in str(error)
+            failed += 1
+        else:
+            assert same(f(floats(8), numbers(8)), gathered(floats(8), numbers(8)))
+    assert failed > count / 2
