@@ -133,7 +133,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_do_the_same(name: str, tmp_path: Path) -> None:
+def test_functions_do_the_same(name: str, tmp_path: Path, tier: str) -> None:
     f, arguments = FUNCTIONS[name]
     frozen, file = dr.freeze(f), tmp_path / "f.dr"
     for n in (8, 12):
@@ -219,7 +219,8 @@ def test_a_program_without_the_code(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     expected = moved(Ray(Array3f(Float(1, 2, 3, 4), 0, 1), Float(7, 8, 9, 10), 3))
     found, compiled = done.stdout.rsplit("\n", 2)[:2]
-    assert found == repr(expected) and compiled == "False"
+    on_gpu = dr.backend_v(Float) is dr.JitBackend.CUDA
+    assert found == repr(expected) and compiled == str(on_gpu)  # PTX is written by LLVM
 
 
 # ---- What is refused
