@@ -1653,15 +1653,30 @@ class GradientsOf(Protocol):
     def __call__(self, *args: *Ts, flags: ADFlag | int = ADFlag.Default) -> tuple[*Ts,]: ...
 
 class Load(Protocol):
-    """A state with other contents, or without a state, a dictionary of the contents."""
+    """A state with other contents, or without a state, a dictionary of the contents, or the
+    function of a file."""
 
     __name__: str
     @overload
     def __call__(
-        self, path: str | os.PathLike[str], state: None = None, /, *, strict: bool = True
-    ) -> dict[str, Any]: ...
+        self,
+        path: str | os.PathLike[str],
+        state: None = None,
+        /,
+        *,
+        strict: bool = True,
+        trusted: bool = False,
+    ) -> Any: ...
     @overload
-    def __call__(self, path: str | os.PathLike[str], state: T, /, *, strict: bool = True) -> T: ...
+    def __call__(
+        self,
+        path: str | os.PathLike[str],
+        state: T,
+        /,
+        *,
+        strict: bool = True,
+        trusted: bool = False,
+    ) -> T: ...
 
 class Drawn(Protocol):
     """A drawing of a graph, or its text."""

@@ -38,7 +38,7 @@ class SavedFunction(FrozenFunction):
     its arguments in the arrays of `state`."""
 
     def __init__(
-        self, name: str, structures: dict[Any, Structure], keys: list[tuple], state: list[Any]
+        self, name: str, structures: dict[tuple, Structure], keys: list[tuple], state: list[Any]
     ) -> None:
         super().__init__(self._untraced, -1, -1, JitBackend.Invalid, True)
         self.__name__ = self.__qualname__ = name
@@ -62,7 +62,7 @@ class SavedFunction(FrozenFunction):
         return self._state
 
     def _structure(self, key: list[Any], values: list[str]) -> Structure:
-        found = self._structures.get(_shown(key))
+        found = self._structures.get((_shown(key),))
         # Constants may be data in the recording.
         return Structure(values, {*range(len(values))}) if found is None else found
 
@@ -70,7 +70,7 @@ class SavedFunction(FrozenFunction):
         pass  # constants are what they were in the recording
 
     def _recorded(self, tree: Any, inputs: Any, layout: InputLayout) -> Any:
-        known = self._structures.get(_shown(layout.key))
+        known = self._structures.get((_shown(layout.key),))
         if known is None:
             why = min([differences(tuple(layout.key), key) for key in self._keys], key=len)[0]
         elif [repr(layout.nodes[k].data) for k, _ in layout.literals] != known.last:
@@ -116,7 +116,7 @@ def described(function: Frozen, what: str) -> tuple[list[np.ndarray], dict[str, 
             raise RuntimeError(f"{what}: the function has not been recorded: call it first")
         try:
             structures = [_structure(w, key, s) for key, s in rows]
-            state = _Objects(w).texts(function._implicit(None))
+            state = _Objects(w).texts(function._implicit(((), {})))
         except TypeError as error:
             raise TypeError(f"{what}: it depends on {error}, which cannot be saved") from None
     kernels = [
@@ -135,7 +135,7 @@ def digest(arrays: Sequence[np.ndarray], facts: dict[str, Any]) -> str:
     state = hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16)
     for a in arrays:
         state.update(f"{a.dtype.str} {a.shape}".encode())
-        state.update(np.ascontiguousarray(a).view(np.uint8) if a.ndim else a.tobytes())
+        state.update(a.tobytes())
     return state.hexdigest()
 
 
@@ -169,10 +169,11 @@ def _launcher(w: Writer) -> int | None:
     return None if found is None else w.array(np.frombuffer(found.code, np.uint8))
 
 
-def _use_machine_code(kernel: Any, lanes: int, has_finish: bool, code: int, r: Reader) -> None:
+def _use_machine_code(kernel: Any, row: list[Any], r: Reader) -> None:
     if not kernel.address:
         from ...jit.target.image import Loaded
 
+        lanes, has_finish, code = row
         image = Loaded(r.arrays[code].tobytes(), kernel.name, has_finish)
         key = variants.key_of(kernel.text, variants.compiler_options(), lanes)
         kernel.adopt(CompiledCode(image, "disk", variants.Variant(key, lanes), 0.0))
@@ -265,8 +266,9 @@ def loaded(
                 cache.put(key, "launcher", arrays[facts["launcher"]].tobytes(), False)
         for k, code in zip(r.kernels, facts["code"], strict=True):
             if code is not None:
-                _use_machine_code(k, *code, r)
-    structures, keys = {}, []
+                _use_machine_code(k, code, r)
+    structures: dict[tuple, Structure] = {}
+    keys: list[tuple] = []
     for row in facts["structures"]:
         keys.append(r.value(row["key"]))
         made = Structure(row["last"], set(row["changing"]))
@@ -279,7 +281,7 @@ def loaded(
                 GeneralRecording(_read_recording(r, text), r.value(fixed), r.value(even))
                 for text, fixed, even in general
             ]
-        structures[json.dumps(row["key"])] = made
+        structures[(json.dumps(row["key"]),)] = made
     objects = _ReadObjects(r)
     state = [objects.value(text) for text in facts["state"]]
     return SavedFunction(facts["name"], structures, keys, state)
@@ -334,7 +336,7 @@ class _ReadObjects:
             return self._made[text]
         found = self.r.value(text)
         if isinstance(found, freeze.Literal):
-            return literal(*found)
+            return literal(found.dtype, found.value, found.size)
         self._made.append(found)
         return found
 

@@ -99,11 +99,13 @@ class Writer:
         """Returns the name of a class. The module of a program is no part of it, as it may have
         another name elsewhere."""
         if is_known(cls):
-            return cls.__name__ if cls in _BUILTIN else f"{cls.__module__}:{cls.__qualname__}"
+            known = f"{cls.__module__}:{cls.__qualname__}"
+            return str(cls.__name__) if cls in _BUILTIN else known
         kind = kind_of(cls)
-        fields = list(cls._fields if issubclass(cls, tuple) else fields_of(cls))
-        self.classes[cls.__qualname__] = [kind, fields, cls.__hash__ is not None]
-        return cls.__qualname__
+        fields = [*getattr(cls, "_fields", fields_of(cls))]
+        name = str(cls.__qualname__)
+        self.classes[name] = [kind, fields, cls.__hash__ is not None]
+        return name
 
     def other(self, value: Any) -> str:
         """Returns the name of an object that is compared by identity: a function, or one object of
