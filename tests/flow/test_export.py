@@ -554,3 +554,17 @@ def test_matrices_are_within_their_argument(exported):
     )
     for row in exported["product", 10]:
         np.testing.assert_array_equal(row, 2 * ONES + 1)
+
+
+def test_a_frozen_function_is_exported_as_it_is(tmp_path):
+    def wave(x, y):
+        return dr.sin(x) * y, dr.sum(x)
+
+    arguments = Float(1, 2, 3, 4), Float(5, 6, 7, 8)
+    frozen = dr.freeze(wave)
+    frozen(*arguments)
+    texts = [
+        dr.export(f, *arguments, path=tmp_path / f"{k}.py").read_text()
+        for k, f in enumerate((wave, frozen))
+    ]
+    assert texts[0] == texts[1] and frozen.n_recordings == 1

@@ -118,7 +118,7 @@ def export(
         general, fixed, reasons = trace_sizes(f, arguments, what)
         made.append(Traced(own, parameters, general, tuple(fixed), reasons, title))
     target = Path(path)
-    target.write_text(write(made, what, _head(function, made)), encoding="utf-8")
+    target.write_text(write(made, what, _head(inspect.unwrap(function), made)), encoding="utf-8")
     return target
 
 
