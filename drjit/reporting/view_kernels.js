@@ -5,7 +5,7 @@ views.kernels = (() => {
     memory: ["trace", "memory: touch fewer bytes, or compute more with each"],
     arithmetic: ["kernel", "arithmetic: use fewer or cheaper operations"],
     launch: ["compile", "launches: use larger arrays, or one kernel for several"],
-    latency: ["traverse", "latency: use more lanes, or shorter chains of operations"],
+    latency: ["traverse", "latency: random gathers, spills and chains of operations take the time"],
   };
   const {kernels} = data, all = sum(kernels.map(k => k.seconds)) || 1;
   const most = field => Math.max(1e-12, ...kernels.map(k => k[field] || 0));
