@@ -1,6 +1,7 @@
 """Frozen functions in files: what a program without the code of the function gets from them."""
 
 import dataclasses
+import functools
 import json
 import os
 import random
@@ -155,6 +156,31 @@ def test_state_lives_on_in_the_function(tmp_path: Path) -> None:
     for _ in range(3):
         assert same(frozen(floats(8)), loaded(floats(8)))
     assert not same(loaded(floats(8)), loaded(floats(8)))
+
+
+class Scene:
+    """Whose method is frozen, and whose attributes are of all kinds."""
+
+    def __init__(self) -> None:
+        self.values = dr.arange(Float, 5) + 0
+        self.count, self.module, self.kind = len, dr, Float
+        self.scaled = functools.partial(lambda a, b: a * b, b=dr.opaque(Float, 2))
+
+    @dr.freeze
+    def render(self, t: Float, *, bias: float = 0.5) -> Any:
+        chosen = dr.compress(t > 1)
+        return self.scaled(t) + dr.sum(self.values) * self.count([1, 2]) + bias, chosen
+
+
+def test_a_method(tmp_path: Path) -> None:
+    scene = Scene()
+    for n in (4, 7):
+        scene.render(dr.arange(Float, n), bias=1.5)
+    dr.save(tmp_path / "f.dr", Scene.render)
+    f = dr.load(tmp_path / "f.dr")
+    for n in (4, 7):
+        t = dr.arange(Float, n)
+        assert same(scene.render(t, bias=1.5), f(Scene(), t, bias=1.5))
 
 
 def network() -> tuple[Any, Any]:
