@@ -25,7 +25,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -135,8 +135,8 @@ class Session:
         options, folder = self.options, folder_of(self.out, part, how)
         folder.mkdir(parents=True, exist_ok=True)
         command = [*prefix, sys.executable, sys.argv[0], "--part", part, "--out", str(self.out)]
-        command += ["--how", how, *more, *["--emulated"] * options.emulated]
-        command += ["--scale", str(options.scale)] if options.scale else []
+        command += ["--how", how, "--scale", str(options.scale), *more]
+        command += ["--emulated"] * options.emulated
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         own = {"PYTHONPATH": path, "DRJIT_CACHE_DIR": str(self.out / "cache")}
         own["DRJIT_TRACEBACK"] = "full"
@@ -158,20 +158,21 @@ class Session:
         except subprocess.TimeoutExpired:
             self.stop(process)
             return f"timed out after {seconds:.0f} s"
-        finally:
-            self.running.discard(process)
+        self.running.discard(process)
         if code < 0:
             return f"ended by signal {-code} ({signal.Signals(-code).name})"
         return f"ended with status {code}" if code else "ended"
 
     def stop(self, process: Any) -> None:
-        """Ends a process, which first writes what it knows."""
+        """Ends a process, which first writes what it knows, and those that it has started."""
         process.terminate()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             process.wait(GRACE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        with suppress(ProcessLookupError, AttributeError):  # Windows has no groups
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+        process.wait()
+        self.running.discard(process)
 
     # ---- Parts
 
@@ -231,30 +232,34 @@ class Session:
 
     def run_part(self, outcome: Outcome) -> None:
         """Runs the rows of a part. If a row ends the process, those after it have another one."""
-        name, after = outcome.name, ""
-        outcome.status = "complete"
-        for count in range(1, MOST_PROCESSES + 1):
+        name, after, ends, complete = outcome.name, "", [], False
+        while not complete and len(ends) < MOST_PROCESSES and (after or not ends):
             seen = len(self.journal(name))
             process = self.start(name, "plain", "--after", after)
             status = self.wait(process, self.parts[name].seconds)
             entries = self.journal(name)[seen:]
             self.enter(outcome, entries)
-            if any("end" in entry for entry in entries) and status == "ended":
+            ends.append(status)
+            complete = status == "ended" and any("end" in entry for entry in entries)
+            after = "" if complete else self.interrupted_row(outcome, entries, status)
+            if self.remaining < 5:
                 break
-            begun = next((e["begin"] for e in reversed(entries) if "begin" in e), "")
-            told = any("problem" in e and e["row"] in (begun, "") for e in entries)
-            unfinished = begun if begun not in outcome.rows else ""
-            if not told:
-                folder = folder_of(self.out, name, "plain")
-                text = f"the process {status}{self.tail(name)}"
-                outcome.problems.append(Problem(name, unfinished, text, folder=folder))
-            elif status != "ended":
-                last = outcome.problems[-1]
-                outcome.problems[-1] = last._replace(text=f"the process {status}: {last.text}")
-            if not unfinished or self.remaining < 5 or count == MOST_PROCESSES:
-                outcome.status = f"incomplete: the last of {count} processes {status}"
-                return
-            outcome.status, after = f"complete, in {count + 1} processes", unfinished
+        outcome.status = "complete" if complete else "incomplete"
+        outcome.status += f", in {len(ends)} processes" if len(ends) > 1 else ""
+        outcome.status += "".join([f"; one {status}" for status in ends if status != "ended"])
+
+    def interrupted_row(self, outcome: Outcome, entries: list[dict], status: str) -> str:
+        """Returns the row in which a process has ended, or nothing if it was in none; notes this as
+        a problem unless the process has done so."""
+        begun = next((e["begin"] for e in reversed(entries) if "begin" in e), "")
+        row = begun if begun not in outcome.rows else ""
+        if not any("problem" in e and e["row"] in (begun, "") for e in entries):
+            text = f"the process {status}{self.tail(outcome.name)}"
+            outcome.problems.append(Problem(outcome.name, row, text))
+        elif status != "ended":
+            last = outcome.problems[-1]
+            outcome.problems[-1] = last._replace(text=f"the process {status}: {last.text}")
+        return row
 
     def enter(self, outcome: Outcome, entries: list[dict[str, Any]]) -> None:
         for entry in entries:
@@ -269,10 +274,8 @@ class Session:
         file = folder_of(self.out, part, how) / "journal"
         entries = []
         for line in file.read_text().splitlines() if file.exists() else ():
-            try:
+            with suppress(ValueError):  # a process ended while it wrote
                 entries.append(json.loads(line))
-            except ValueError:  # the process ended while it wrote
-                break
         return entries
 
     def tail(self, part: str, how: str = "plain") -> str:
@@ -365,6 +368,7 @@ def parse() -> argparse.Namespace:
 def main(parts: dict[str, Part] = PARTS) -> None:
     options = parse()
     options.out = options.out.resolve()
+    options.scale = options.scale or (12 if options.emulated else 28)
     if options.part:
         if options.emulated or options.how == "emulated":
             os.environ["DRJIT_CUDA"] = "emulated"

@@ -7,6 +7,7 @@ import faulthandler
 import json
 import os
 import signal
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -78,6 +79,7 @@ class Process:
         self.how, self.folder = how, folder
         self.folder.mkdir(parents=True, exist_ok=True)
         self.journal = (self.folder / "journal").open("a", buffering=1)
+        print(file=self.journal)  # the process before this one may have left half a line
         self.kernels: dict[str, CudaKernel] = {}  # by name: what was compiled or loaded
         self.counts: dict[str, int] = {}  # of launches before the row
         self.written: set[str] = set()
@@ -90,6 +92,8 @@ class Process:
 
     def note(self, **entry: Any) -> None:
         print(json.dumps(entry), file=self.journal)
+        if sys.stdout.isatty():
+            print(entry)
 
     def run(self, rows: Iterator[Row], after: str = "", only: list[str] | None = None) -> None:
         """Runs all rows, those after one, or `only` some."""
@@ -257,9 +261,8 @@ def run(part: Any, folder: Path, emulated: Path, options: Any) -> None:
     if options.how == "emulated":
         major, minor = options.capability.split(".")
         device.register(Cuda(EmulatedDriver((int(major), int(minor)))))
-    scale = options.scale or (12 if options.emulated else 28)
     seconds = 0.0 if options.emulated else 0.5
-    at = Setting(options.emulated, 1 << scale, 1 << min(scale, 20), seconds)
+    at = Setting(options.emulated, 1 << options.scale, 1 << min(options.scale, 20), seconds)
     process = Process(folder, emulated, options.how)
     # Its types look for the GPU when they are imported.
     rows = getattr(import_module(part.module), part.function)

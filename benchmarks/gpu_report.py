@@ -160,10 +160,11 @@ def _tried(session: Any) -> list[str]:
 
 
 def _figures(session: Any, rows: dict[str, Any], peak: float) -> Iterator[str]:
+    yield f"Large workloads have 2^{session.options.scale} entries."
     copies = [f"a {n}: {rate(_rate(rows[n]), 'B/s')}" for n in COPIES if n in rows]
     if copies:
         yield f"What memory allows is the better one of {'; '.join(copies)}."
-        yield ""
+    yield ""
     for outcome in session.outcomes.values():
         lines = []
         for name, row in outcome.rows.items():

@@ -53,8 +53,8 @@ def facts(at: Setting) -> Iterator[Row]:
     yield "nvidia-smi", smi
     yield "GPU", lambda: gpu().name
     yield "compute capability", lambda: ".".join(map(str, gpu().capability))
-    yield "driver", lambda: f"for CUDA {gpu().driver.version() / 1000:.3g}"
-    yield "assembler", lambda: gpu().image_facts()
+    yield "driver", lambda: "for CUDA {}.{}".format(*dr.detail.cuda_version())
+    yield "assembler", assembler
     yield "memory", memory_of_gpu
     yield "multiprocessors", lambda: gpu().multiprocessors
     yield "others", lambda: ", ".join(filter(None, map(version, OTHERS))) or "none"
@@ -93,6 +93,11 @@ def smi() -> str:
     command = ["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=20)
     return "; ".join((done.stdout + done.stderr).strip().splitlines())
+
+
+def assembler() -> str:
+    name, *version, _ = gpu().image_facts()
+    return name + "".join(" {}.{}".format(*v) for v in version)
 
 
 def memory_of_gpu() -> str:
