@@ -188,7 +188,7 @@ class Session:
                 continue
             if name in emulated:
                 self.expect(outcome, emulated[name])
-            start = time.monotonic()
+            start, outcome.status = time.monotonic(), "interrupted"
             self.run_part(outcome)
             outcome.seconds = time.monotonic() - start
             print(f"{name}: {outcome.status}, {outcome.seconds:.1f} s", file=sys.stderr, flush=True)

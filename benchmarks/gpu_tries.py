@@ -377,7 +377,7 @@ def numba(at: Setting) -> Iterator[Row]:
         bit = int(dr.JitFlag.NumbaCompiler)
         if not any(code & bit for k in gpu().kernels() for code in getattr(k, "codes", ())):
             raise Differs("no kernel was compiled by Numba")
-        return f"the same bits as without, with {kernels.numba_versions()}"
+        return f"the same bits as without, with {version('numba')} and {version('numba-cuda')}"
 
     yield "kernels compiled by Numba", route
 
