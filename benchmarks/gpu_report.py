@@ -1,5 +1,6 @@
 """The report of `gpu.py`, in Markdown."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ FROZEN = "two operations on 64 entries, frozen"
 
 LINES = 60  # of the kernel texts in the report
 _SYMBOLS = "B/s", "FLOP/s"
+MOST_OF_PART = 6  # problems are shown in full
 MOST = 3000  # characters of a problem
 
 
@@ -91,9 +93,14 @@ def _problems(session: Any) -> list[str]:
         alike.setdefault((p.part, p.text), []).append(p)
     lines = [f"## Problems: {len(session.problems)}" if alike else "## No problems", ""]
     shown: set[str] = set()
+    told: Counter[str] = Counter()
     for (part, text), problems in alike.items():
         rows = ", ".join(p.row for p in problems if p.row)
-        lines += [f"- **{part}{': ' * bool(rows)}{rows}**", "", *_quoted(text[:MOST])]
+        title, told[part] = f"- **{part}{': ' * bool(rows)}{rows}**", told[part] + 1
+        if told[part] > MOST_OF_PART:
+            lines += [f"{title}: {text.partition(chr(10))[0][:200]}", ""]
+            continue
+        lines += [title, "", *_quoted(text[:MOST])]
         for p in problems:
             for found in p.found:
                 first, _, more = found[:MOST].partition("\n")
