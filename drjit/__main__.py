@@ -170,9 +170,9 @@ def ptx() -> str:
 
 def numba_cuda() -> str:
     """Returns the version of Numba's part for GPUs, in whose programs kernels can be used."""
-    from drjit.jit.target.cuda import numba_problem
+    from drjit.jit.target.cuda import nvvm
 
-    problem = numba_problem()
+    problem = nvvm.problem()
     return installed("numba-cuda") + (
         f" (only for kernels inside of Numba's CUDA programs: {problem})" if problem else ""
     )

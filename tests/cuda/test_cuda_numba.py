@@ -29,7 +29,7 @@ from drjit.jit.target.simd.ir import KernelError
 numba_route = pytest.importorskip("drjit.jit.target.cuda.numba_route", reason="needs Numba")
 
 
-needs_nvvm = pytest.mark.skipif(bool(cuda.numba_problem()), reason=cuda.numba_problem())
+needs_nvvm = pytest.mark.skipif(bool(nvvm.problem()), reason=nvvm.problem())
 # NVVM has a compiler for GPUs before compute capability 10.0, and another one.
 CAPABILITIES = [(7, 5), (8, 0), (9, 0), (12, 0)]
 
@@ -303,12 +303,12 @@ def test_numba_cuda_without_a_toolkit(there, monkeypatch, gpu, capfd):
     """Kernels are compiled directly, as without the package, and a warning says what is missing."""
     from drjit.jit.cuda import kernel
 
-    monkeypatch.setattr(cuda, "find_spec", lambda name: name)
-    monkeypatch.setattr(cuda, "import_module", lambda name: Pathfinder(*there))
+    monkeypatch.setattr(nvvm, "find_spec", lambda name: name)
+    monkeypatch.setattr(nvvm, "import_module", lambda name: Pathfinder(*there))
     lacks = "nvrtc" if there == ("nvvm",) else "nvvm"
     text = f"the library {lacks} of a CUDA toolkit is missing: pip install 'drjit-numba"
     text += "[numba-cuda]'"
-    assert cuda.numba_problem() == text
+    assert nvvm.problem() == text
     with pytest.raises(ImportError, match=re.escape(f"cannot compile kernels: {text}")):
         numba_route.compile(WAVES, "k")
     kernel.numba_versions.cache_clear()
@@ -320,9 +320,9 @@ def test_numba_cuda_without_a_toolkit(there, monkeypatch, gpu, capfd):
 
 
 def test_numba_cuda_with_a_toolkit(monkeypatch):
-    monkeypatch.setattr(cuda, "find_spec", lambda name: name)
-    monkeypatch.setattr(cuda, "import_module", lambda name: Pathfinder("nvvm", "nvrtc"))
-    assert not cuda.numba_problem()
+    monkeypatch.setattr(nvvm, "find_spec", lambda name: name)
+    monkeypatch.setattr(nvvm, "import_module", lambda name: Pathfinder("nvvm", "nvrtc"))
+    assert not nvvm.problem()
 
 
 def test_the_dialect_of_atomic_operations():

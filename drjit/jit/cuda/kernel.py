@@ -19,8 +19,8 @@ from ..ir.dtype import DType
 from ..ir.node import BUFFER, make
 from ..run import cache, events, history, recompiled
 from ..run.launch import ErrorRecord, as_python, layout_of, link
-from ..target.cuda import Compiled, numba_problem
-from ..target.cuda.function import EACH
+from ..target.cuda import nvvm
+from ..target.cuda.function import EACH, Compiled
 from ..target.numpy.elementwise import ignored_number
 from ..text.program import Program
 from .memory import pattern_of
@@ -41,7 +41,7 @@ _LAST = 16  # bytes behind the parameter block: the number of lanes, the address
 def numba_versions() -> str:
     """Returns the versions of Numba and `numba-cuda`, without importing them; nothing if these do
     not compile kernels here."""
-    problem = numba_problem()
+    problem = nvvm.problem()
     if not problem:
         return " ".join([metadata.version(name) for name in ("numba", "numba-cuda")])
     text = "kernels of GPUs are compiled directly, and not by Numba: %s"

@@ -5,13 +5,10 @@ differently on a GPU have translators of their own. LLVM makes PTX of the module
 is needed, and llvmlite is imported when something is compiled.
 """
 
-from importlib import import_module
-from importlib.util import find_spec
-
 from ... import collector
 from .function import Compiled
 
-__all__ = ["Compiled", "compile", "numba_problem"]
+__all__ = ["Compiled", "compile"]
 
 
 def compile(
@@ -41,25 +38,3 @@ def compile(
     collector.defer()
     made = translate(text, name, words, contract, Options(capability, reduced))
     return made._replace(code=nvptx.ptx(made.code, capability))
-
-
-def numba_problem() -> str:
-    """Returns what the compiler of `numba.cuda` lacks, and how to get it, or nothing; imports
-    neither Numba nor that."""
-    missing = _missing()
-    return missing and f"{missing} is missing: pip install 'drjit-numba[numba-cuda]'"
-
-
-def _missing() -> str:
-    if find_spec("numba_cuda") is None:
-        return "the package numba-cuda"
-    try:
-        load = import_module("cuda.pathfinder").load_nvidia_dynamic_lib
-    except ImportError:  # old versions look for a toolkit in other ways
-        return ""
-    for name in ("nvvm", "nvrtc"):
-        try:
-            load(name)
-        except RuntimeError:
-            return f"the library {name} of a CUDA toolkit"
-    return ""

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from ..packet_width import VECTORS
-from . import numba_problem, nvptx, nvvm
+from . import nvptx, nvvm
 from .function import Compiled
 from .module import BY_VALUE, translate
 from .plan import Options
@@ -91,7 +91,7 @@ def kernel(
 
 def _numba() -> Any:
     """Returns `numba.cuda` of the package `numba-cuda`; Numba itself has one with less in it."""
-    if problem := numba_problem():
+    if problem := nvvm.problem():
         raise ImportError(f"numba.cuda cannot compile kernels: {problem}")
     import_module("numba_cuda")
     return import_module("numba.cuda")

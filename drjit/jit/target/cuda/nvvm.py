@@ -5,6 +5,8 @@ intrinsics do not exist: they are written by means of those that do, or as PTX.
 
 import re
 from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TypeAlias
 
 from ..simd.ir import KernelError
@@ -508,3 +510,25 @@ def dialect(ir: str) -> str:
     for line in ir.split("\n"):
         d.line(line)
     return "\n".join([*d.declared, *d.functions.values(), *d.lines])
+
+
+def problem() -> str:
+    """Returns what the compiler of `numba.cuda` lacks, and how to get it, or nothing; imports
+    neither Numba nor that."""
+    missing = _missing()
+    return missing and f"{missing} is missing: pip install 'drjit-numba[numba-cuda]'"
+
+
+def _missing() -> str:
+    if find_spec("numba_cuda") is None:
+        return "the package numba-cuda"
+    try:
+        load = import_module("cuda.pathfinder").load_nvidia_dynamic_lib
+    except ImportError:  # old versions look for a toolkit in other ways
+        return ""
+    for name in ("nvvm", "nvrtc"):
+        try:
+            load(name)
+        except RuntimeError:
+            return f"the library {name} of a CUDA toolkit"
+    return ""
