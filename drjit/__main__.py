@@ -154,25 +154,29 @@ def gpu() -> str:
 
 def ptx() -> str:
     """Returns what turns kernels into PTX, and PTX into machine code."""
-    from drjit.jit.cuda.assembler import tools
+    from drjit.jit.cuda import assembler
     from drjit.jit.cuda.discovery import check_llvm
 
     try:
         check_llvm()
     except DeviceUnavailable as reason:
         return f"not available: {reason}"
-    found = [f"{t.name} {'.'.join(map(str, t.version))}" for t in tools()]
+    device: Any = find(drjit.JitBackend.CUDA)
+    used = device and assembler.tool_of(device)
+    tools = [t for t in [used] if isinstance(t, assembler.Tool)] if used else assembler.tools()
+    found = [f"{t.name} {'.'.join(map(str, t.version))}" for t in tools]
     code = ", ".join(found) or "the driver (faster: pip install 'drjit-numba[cuda]')"
     return f"made by LLVM; machine code by {code}"
 
 
 def numba_cuda() -> str:
     """Returns the version of Numba's part for GPUs, in whose programs kernels can be used."""
-    found = installed("numba-cuda")
-    hint = (
-        " (only for kernels inside of Numba's CUDA programs: pip install 'drjit-numba[numba-cuda]')"
+    from drjit.jit.target.cuda import nvvm
+
+    problem = nvvm.problem()
+    return installed("numba-cuda") + (
+        f" (only for kernels inside of Numba's CUDA programs: {problem})" if problem else ""
     )
-    return found + (hint if found == "not installed" else "")
 
 
 def on_gpu() -> str:

@@ -193,14 +193,15 @@ class green_context:
 
         self._part = Partition(self._gpu, sm_count, what)
         self._requested = sm_count
-        self._before: list[int] = []
+        self._before: list[tuple[int, int]] = []
 
     def __enter__(self) -> "green_context":
-        self._before.append(self._gpu.queue.switch_stream(self._part.stream))
+        part, switch = self._part, self._gpu.queue.switch_stream
+        self._before.append(switch(part.stream, part.context))
         return self
 
     def __exit__(self, *exc_info: object) -> bool:
-        self._gpu.queue.switch_stream(self._before.pop())
+        self._gpu.queue.switch_stream(*self._before.pop())
         return False
 
     @property

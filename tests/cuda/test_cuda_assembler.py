@@ -6,6 +6,7 @@ from cuda_library import FakeLibrary
 from cuda_stub import stub
 from ptxas_resources import Resources, ptxas, reported, resources
 
+from drjit.jit import log
 from drjit.jit.cuda import assembler
 from drjit.jit.cuda.assembler import AssemblerError
 from drjit.jit.cuda.device import Cuda
@@ -54,7 +55,7 @@ def tool(request):
 class Broken:
     """A tool of which tests say what it does."""
 
-    name, version = "broken", (12, 0)
+    name, package, version = "broken", "nvidia-broken", (12, 1)
     calls = 0
 
     def assemble(self, ptx, target):
@@ -123,13 +124,34 @@ def test_what_the_driver_loads(library, broken):
     assert len({before, assembler.image_facts(other), assembler.image_facts(gpu)}) == 3
 
 
-def test_the_driver_takes_ptx_where_there_is_no_tool(library, monkeypatch):
+def test_the_driver_makes_machine_code_where_there_is_no_tool(library, monkeypatch, capfd):
+    """Which the disk cache keeps; the log says what kernels take."""
     monkeypatch.setattr(assembler, "tools", tuple)
+    gpu = Cuda(LibCuda(library))
+    assert assembler.image_facts(gpu) == ("CUDA driver", (12, 4), (9, 0))
+    monkeypatch.setattr(log, "level", 3)
+    assert assembler.assemble(gpu, PTX, "k1") == b"\x7fELF" + PTX.encode()
+    assert "CUDA driver: ptxas info    : Used 24 registers" in capfd.readouterr().err
+
+
+def test_the_driver_takes_ptx_where_its_compiler_fails(library, monkeypatch):
+    """Loading it gives the error, with the lines."""
+    monkeypatch.setattr(assembler, "tools", tuple)
+    library.fails = {"cuLinkAddData_v2": 218}
     assert assembler.assemble(Cuda(LibCuda(library)), PTX, "k1") == PTX.encode() + b"\0"
 
 
-def test_the_driver_takes_ptx_where_the_tool_fails(library, broken):
-    assert assembler.assemble(Cuda(LibCuda(library)), "bad", "k1") == b"bad\0"
+def test_a_tool_that_fails_at_once_is_not_asked_again(library, broken):
+    gpu = Cuda(LibCuda(library))
+    assert assembler.assemble(gpu, "bad", "k1") == b"bad\0"
+    assert assembler.assemble(gpu, PTX, "k1") == b"\x7fELF" + PTX.encode()
+    assert broken.calls == 1 and assembler.image_facts(gpu)[0] == "CUDA driver"
+
+
+def test_a_tool_that_has_worked_is(library, broken):
+    gpu = Cuda(LibCuda(library))
+    for text, code in (PTX, b"\x7fELFsm_90"), ("bad", b"bad\0"), (PTX, b"\x7fELFsm_90"):
+        assert assembler.assemble(gpu, text, "k1") == code
 
 
 def test_the_driver_takes_ptx_where_it_cannot_load_the_code(library, broken):
@@ -137,11 +159,26 @@ def test_the_driver_takes_ptx_where_it_cannot_load_the_code(library, broken):
     assert assembler.assemble(Cuda(LibCuda(library)), PTX, "k1") == PTX.encode() + b"\0"
 
 
-def test_the_driver_takes_ptx_where_the_tool_is_newer(library, broken):
-    broken.version = (13, 0)
+@pytest.mark.parametrize(
+    ("tool", "cuda", "capability", "problem", "package"),
+    [
+        ((13, 0), 12040, (9, 0), "the driver is one for CUDA 12, and cannot load", "-cu12"),
+        ((12, 0), 12040, (9, 0), "it does not know PTX 8.1, which the GPU needs", "-cu12"),
+        ((12, 6), 13000, (12, 0), "it does not know PTX 8.7, which the GPU needs", ""),
+    ],
+)
+def test_a_tool_that_does_not_fit(
+    library, broken, monkeypatch, capfd, tool, cuda, capability, problem, package
+):
+    library.version, library.capability, broken.version = cuda, capability, tool
     gpu = Cuda(LibCuda(library))
-    assert assembler.assemble(gpu, PTX, "k1") == PTX.encode() + b"\0"
-    assert broken.calls == 0 and assembler.image_facts(gpu) == ("CUDA driver", (9, 0))
+    monkeypatch.setattr(log, "level", 3)
+    for _ in range(2):
+        assert assembler.assemble(gpu, PTX, "k1") == b"\x7fELF" + PTX.encode()
+    assert broken.calls == 0 and assembler.image_facts(gpu)[0] == "CUDA driver"
+    said = capfd.readouterr().err
+    assert said.count(problem) == 1
+    assert said.count(f"pip install --upgrade nvidia-broken{package}\n") == 1
 
 
 def test_the_emulator_takes_ptx(broken):

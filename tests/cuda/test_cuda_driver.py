@@ -6,6 +6,7 @@ import sys
 import threading
 from functools import partial
 
+import llvmlite
 import numpy as np
 import pytest
 from cuda_library import CONTEXT, FakeLibrary
@@ -18,6 +19,8 @@ from drjit.jit.cuda.driver import CudaError, DeviceAttribute
 from drjit.jit.cuda.libcuda import LibCuda
 from drjit.jit.device import DeviceUnavailable
 from drjit.jit.ir import dtype as dt
+from drjit.jit.target import cuda
+from drjit.jit.target.cuda import nvptx
 
 
 @pytest.fixture
@@ -122,8 +125,22 @@ def test_a_launch_is_one_call_of_the_driver(driver, library):
     thread.join()
     assert library.launched == [b"12345678"] * 8
     library.fails = {"cuLaunchKernel": 400}  # not because of the context
-    with pytest.raises(CudaError, match=r"CUDA error 400.*cuLaunchKernel"):
+    with pytest.raises(CudaError, match=r"CUDA_ERROR_INVALID_HANDLE.*cuLaunchKernel"):
         launch()
+
+
+def test_machine_code(driver, library):
+    """From the linker of the driver, with what its compiler reports."""
+    assert driver.assemble("// PTX") == (b"\x7fELF// PTX", "ptxas info    : Used 24 registers")
+    calls = library.take()
+    assert [c[0] for c in calls] == [
+        "cuLinkCreate_v2", "cuLinkAddData_v2", "cuLinkComplete", "cuLinkDestroy",
+    ]  # fmt: skip
+    assert calls[1][2:6] == (1, b"// PTX", 7, b"PTX")
+    library.fails = {"cuLinkAddData_v2": 218}
+    with pytest.raises(CudaError, match="INVALID_PTX"):
+        driver.assemble("bad")
+    assert library.take()[-1][0] == "cuLinkDestroy"
 
 
 def test_streams_and_events(driver, library):
@@ -233,6 +250,12 @@ def test_too_old_a_driver(library):
     message = r"CUDA 12\.0, and 12\.1 is required for compute capability 9\.0\. .*driver 530"
     with pytest.raises(DeviceUnavailable, match=message):
         check(LibCuda(library))
+    library.version, library.capability = 12070, (10, 3)
+    check(LibCuda(library))
+    library.capability = (12, 1)
+    message = r"CUDA 12\.7, and 12\.8 is required for compute capability 12\.1\. .*driver 570"
+    with pytest.raises(DeviceUnavailable, match=message):
+        check(LibCuda(library))
 
 
 def test_no_device(library, monkeypatch):
@@ -262,6 +285,26 @@ def test_llvm_without_ptx(library, monkeypatch):
         check(LibCuda(library))
 
 
+def test_too_old_an_llvm(library, monkeypatch):
+    """It is refused before it compiles anything, because it would end the process."""
+    monkeypatch.setattr(llvmlite, "__version__", "0.47.0")
+    monkeypatch.setattr(nvptx.binding, "llvm_version_info", (20, 1, 8))
+    message = r"llvmlite 0\.47\.0 has LLVM 20, and LLVM 22 .*0\.48 or later: pip install --upgrade"
+    with pytest.raises(DeviceUnavailable, match=message):
+        check(LibCuda(library))
+    with pytest.raises(DeviceUnavailable, match=message):
+        nvptx._target.__wrapped__()
+    monkeypatch.setattr(nvptx.binding, "llvm_version_info", (22, 1, 0))
+    check(LibCuda(library))
+
+
+def test_no_llvmlite(library, monkeypatch):
+    monkeypatch.delattr(cuda, "nvptx")
+    monkeypatch.setitem(sys.modules, nvptx.__name__, None)
+    with pytest.raises(DeviceUnavailable, match=r"cannot be imported .*pip install llvmlite"):
+        check(LibCuda(library))
+
+
 def test_an_error_of_the_driver(library, monkeypatch):
     library.fails = {"cuInit": 100}
     monkeypatch.setattr(discovery, "open_library", lambda: library)
@@ -284,7 +327,16 @@ def test_what_the_environment_says(monkeypatch):
     with pytest.raises(DeviceUnavailable, match="DRJIT_CUDA=off disables it"):
         discover()
     monkeypatch.setenv("DRJIT_CUDA", "yes")
-    with pytest.raises(DeviceUnavailable, match="DRJIT_CUDA='yes': expected 'off' or 'emulated'"):
+    with pytest.raises(DeviceUnavailable, match="DRJIT_CUDA='yes': expected 'off', 'emulated', "):
+        discover()
+    for wish, capability, shared in (
+        ("emulated", (9, 0), 227), ("emulated:8.6", (8, 6), 99), ("emulated:12.0", (12, 0), 99),
+    ):  # fmt: skip
+        monkeypatch.setenv("DRJIT_CUDA", wish)
+        found = discover()
+        assert (found.capability, found.shared_limit) == (capability, shared << 10)
+    monkeypatch.setenv("DRJIT_CUDA", "emulated:6.1")
+    with pytest.raises(DeviceUnavailable, match=r"compute capability 6\.1, and 7\.0"):
         discover()
 
 

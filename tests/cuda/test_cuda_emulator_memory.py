@@ -351,6 +351,47 @@ def test_atomic(operation, kind, targets, space):
         np.testing.assert_array_equal(memory, want)
 
 
+@pytest.mark.parametrize("space", [".global", ".shared", ".global generic", ".shared generic"])
+@pytest.mark.parametrize("form", ["red.{space}add.f32 [%rd20], %f1;",
+                                  "atom.{space}add.f32 %f2, [%rd20], %f1;"])  # fmt: skip
+def test_sums_of_subnormal_numbers(space, form):
+    """PTX ISA: atom.add.f32 on global memory flushes subnormal inputs and results to zero of the
+    same sign, and on shared memory it does not."""
+    least = np.float32(2.0**-126)
+    x = np.zeros(96, "f4")
+    x[:8] = 1e-40, -1e-40, least, -least * 1.5, least, least / 2, 1, -1e-39
+    index = np.full(96, 5, "u4")
+    index[:8] = 0, 1, 2, 2, 3, 3, 4, 4
+    initial = np.array([1e-39, -0.0, 0, 0, 0, 0], "f4")
+    here, generic = space.split(" ")[0], "generic" in space
+    sums = initial.copy()
+    body = f"""
+    {at(1, 4)}{at(2, 4)}
+    ld.global.f32 %f1, [%rd1]; ld.global.u32 %r9, [%rd2];
+    setp.lt.u32 %p1, %t, 6;
+    mov.u64 %rd21, s;
+    @%p1 mad.wide.u32 %rd22, %t, 4, %a0;
+    @%p1 mad.wide.u32 %rd23, %t, 4, %rd21;
+    @%p1 ld.global.f32 %f3, [%rd22];
+    @%p1 st.shared.f32 [%rd23], %f3;
+    bar.sync 0;
+    mov.u64 %rd24, {"s" if here == ".shared" else "%a0"};
+    {"cvta.shared.u64 %rd24, %rd24;" if generic and here == ".shared" else ""}
+    mad.wide.u32 %rd20, %r9, 4, %rd24;
+    {form.format(space="" if generic else here[1:] + ".")}
+    bar.sync 0;
+    @%p1 ld{here}.f32 %f3, [{"%rd23" if here == ".shared" else "%rd22"}];
+    @%p1 st.global.f32 [%rd22], %f3;"""
+    run(body, sums, x, index, block=96, before=".shared .align 8 .b8 s[24];\n")
+    if here == ".global":
+        want = np.array([0, -0.0, -0.0, least, 1, 0], "f4")
+    else:
+        want = initial.copy()
+        for k in range(96):
+            want[index[k]] += x[k]
+    np.testing.assert_array_equal(sums.view("u4"), want.view("u4"))
+
+
 def test_atomic_vectors():
     x = np.random.default_rng(5).integers(0, 9, (64, 4)).astype("f4")
     out = np.zeros((2, 4), "f4")

@@ -145,6 +145,23 @@ def test_streams_wait_for_each_other():
         assert seen.tolist() == [1, 2, 3] and y.numpy().tolist() == [7, 8, 9]
 
 
+def test_memory_behind_the_interface_is_reused_after_the_default_stream():
+    """In which another library may still read it, when the array is gone."""
+    with registered(Cuda(EmulatedDriver(delayed=True))) as gpu:
+        x = dr.cuda.Float([1, 2, 3])
+        found, theirs, seen = x.__cuda_array_interface__, 1, np.zeros(3, np.float32)
+        event = gpu.driver.create_event()  # as the protocol asks for
+        gpu.driver.record(event, found["stream"])
+        gpu.driver.wait_for(theirs, event)
+        gpu.driver.copy(seen.ctypes.data, found["data"][0], 12, theirs)
+        del x
+        gc.collect()
+        y = dr.cuda.Float([7, 8, 9])
+        assert y._node.data.address == found["data"][0]
+        gpu.sync()
+        assert seen.tolist() == [1, 2, 3] and y.numpy().tolist() == [7, 8, 9]
+
+
 def test_requests_that_cannot_be_met(gpu):
     x = dr.cuda.Float([1, 2])
     with pytest.raises(BufferError, match=r"on device \(12, 0\), not on \(1, 0\)"):

@@ -10,9 +10,10 @@ from cuda_namespace import registered
 import drjit as dr
 from drjit.jit.cuda import green
 from drjit.jit.cuda.device import Cuda
+from drjit.jit.cuda.driver import CudaError
 from drjit.jit.cuda.emulated import EmulatedDriver
 from drjit.jit.cuda.graphics import _Copy
-from drjit.jit.cuda.libcuda import LibCuda
+from drjit.jit.cuda.libcuda import PROTOTYPES, LibCuda
 
 
 class Library(FakeLibrary):
@@ -190,6 +191,32 @@ def test_a_part_of_the_gpu(library):
     del part
     assert names(library)[-2:] == ["cuGreenCtxDestroy", "cuGreenCtxDestroy"]
     assert library.current.context == CONTEXT
+
+
+def test_events_in_a_part_of_the_gpu(library):
+    """Where the driver wants event and stream to be of one context, it takes the green one's."""
+    event, end = dr.cuda.Event(), dr.cuda.Event()
+    refuses = lambda event, stream: 400 if stream == 0x77 else 0  # noqa: E731
+    library._cuEventRecord = refuses
+    library.cuEventRecord = ctypes.CFUNCTYPE(ctypes.c_int, *PROTOTYPES["cuEventRecord"])(
+        library._noting("cuEventRecord")
+    )
+    part = dr.cuda.green_context(5)
+    library.take()
+    with part:
+        event.record()
+        x = dr.cuda.Float([1, 2]) + 1
+        assert x.__dlpack__(stream=0x51)
+        assert x.numpy().tolist()
+    recorded = [c for c in library.take() if c[0] == "cuGreenCtxRecordEvent"]
+    assert ("cuGreenCtxRecordEvent", 0xE08, event.handle) in recorded and len(recorded) > 3
+    end.record()
+    assert event.elapsed_time(end) == 1.5
+    assert not [c for c in library.take() if c[0] == "cuGreenCtxRecordEvent"]
+    library.fails = {"cuEventRecord": 400}
+    with pytest.raises(CudaError, match="INVALID_HANDLE"):
+        end.record()
+    library.fails = {}
 
 
 def test_parts_that_cannot_be(library):

@@ -2,7 +2,6 @@
 and kernels in Numba's programs."""
 
 import re
-from importlib import import_module
 
 import cuda_call
 import numpy as np
@@ -30,15 +29,7 @@ from drjit.jit.target.simd.ir import KernelError
 numba_route = pytest.importorskip("drjit.jit.target.cuda.numba_route", reason="needs Numba")
 
 
-def has_nvvm() -> bool:
-    try:
-        numba_route._numba()
-        return import_module("numba.cuda.cudadrv.nvvm").is_available()
-    except ImportError:
-        return False
-
-
-needs_nvvm = pytest.mark.skipif(not has_nvvm(), reason="needs the package numba-cuda")
+needs_nvvm = pytest.mark.skipif(bool(nvvm.problem()), reason=nvvm.problem())
 # NVVM has a compiler for GPUs before compute capability 10.0, and another one.
 CAPABILITIES = [(7, 5), (8, 0), (9, 0), (12, 0)]
 
@@ -294,6 +285,60 @@ def test_without_numba_cuda(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba_cuda", None)
     with pytest.raises(ImportError, match=r"pip install 'drjit-numba\[numba-cuda\]'"):
         numba_route.compile(WAVES, "k")
+
+
+class Pathfinder:
+    """The module `cuda.pathfinder`, on a machine with some libraries."""
+
+    def __init__(self, *there):
+        self.there = there
+
+    def load_nvidia_dynamic_lib(self, name):
+        if name not in self.there:
+            raise RuntimeError(f"Failure finding {name}")
+
+
+@pytest.mark.parametrize("there", [(), ("nvvm",), ("nvrtc",)])
+def test_numba_cuda_without_a_toolkit(there, monkeypatch, gpu, capfd):
+    """Kernels are compiled directly, as without the package, and a warning says what is missing."""
+    from drjit.jit.cuda import kernel
+
+    monkeypatch.setattr(nvvm, "find_spec", lambda name: name)
+    monkeypatch.setattr(nvvm, "import_module", lambda name: Pathfinder(*there))
+    lacks = "nvrtc" if there == ("nvvm",) else "nvvm"
+    text = f"the library {lacks} of a CUDA toolkit is missing: pip install 'drjit-numba"
+    text += "[numba-cuda]'"
+    assert nvvm.problem() == text
+    with pytest.raises(ImportError, match=re.escape(f"cannot compile kernels: {text}")):
+        numba_route.compile(WAVES, "k")
+    kernel.numba_versions.cache_clear()
+    with dr.scoped_set_flag(JitFlag.NumbaCompiler):
+        for k in range(2):
+            assert (dr.cuda.Float([1, 2]) * 3 + k).numpy().tolist() == [3 + k, 6 + k]
+    kernel.numba_versions.cache_clear()
+    assert capfd.readouterr().err.count(f"compiled directly, and not by Numba: {text}") == 1
+
+
+def test_numba_cuda_with_a_toolkit(monkeypatch):
+    monkeypatch.setattr(nvvm, "find_spec", lambda name: name)
+    monkeypatch.setattr(nvvm, "import_module", lambda name: Pathfinder("nvvm", "nvrtc"))
+    assert not nvvm.problem()
+
+
+def test_the_dialect_of_atomic_operations():
+    """The scope of the GPU is that of operations without one; a fence is the one of NVVM."""
+    lines = nvvm.dialect(
+        '%0 = cmpxchg ptr %p, i64 0, i64 1 syncscope("device") monotonic monotonic\n'
+        'fence syncscope("device") acq_rel\n'
+        '%1 = load atomic i64, ptr %p syncscope("device") monotonic, align 8\n'
+        '%2 = call i32 asm sideeffect "vote.sync.ballot.b32 $0, 1, -1;", "=r"() convergent'
+    ).split("\n")
+    assert [s for s in lines if "bitcast" not in s and "declare" not in s] == [
+        "%0 = cmpxchg i64* %.1, i64 0, i64 1 monotonic monotonic",
+        "call void @llvm.nvvm.membar.gl()",
+        "%1 = load volatile i64, i64* %.2, align 8",
+        '%2 = call i32 asm sideeffect "vote.sync.ballot.b32 $0, 1, -1;", "=r"() convergent',
+    ]
 
 
 def test_the_dialect():

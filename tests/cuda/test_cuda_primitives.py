@@ -504,6 +504,16 @@ def test_the_assembler_accepts_every_kernel(capability):
         assert found.shared <= 48 << 10, (spec, found)
 
 
+def test_instructions_of_a_warp_stay_where_they_are():
+    """LLVM may move other instructions into branches, which some threads do not take."""
+    for spec in KERNELS:
+        entry = EntryCode()
+        spec.emit(entry)
+        lines = [s for s in entry.module_text("k").split("\n") if " asm " in s and ".sync" in s]
+        assert all(s.endswith(" convergent") for s in lines)
+        assert lines or not isinstance(spec, radix.SortDigit)
+
+
 def test_two_blocks_that_sort_fit_on_a_multiprocessor():
     tool = ptxas()
     if tool is None:

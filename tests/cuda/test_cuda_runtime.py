@@ -176,6 +176,28 @@ def test_errors_of_the_launch_itself(gpu):
         gpu.driver.function(gpu.driver.load(b"a = 1"), "other")
 
 
+def test_a_launch_that_lacks_memory_is_repeated_when_the_pool_is_empty(gpu, monkeypatch):
+    """The driver takes memory for what the threads of a kernel keep there."""
+    b = gpu.filled(dt.i64, 10, 5)
+    del_me = [gpu.allocate(1 << 20) for _ in range(3)]
+    del del_me
+    record, launched = Record(gpu), gpu.driver.launch
+
+    def lacks(*arguments):
+        if gpu.pool.pooled:
+            raise CudaError("CUDA_ERROR_OUT_OF_MEMORY", "out of memory", "launch", 2)
+        launched(*arguments)
+
+    monkeypatch.setattr(gpu.driver, "launch", lacks)
+    launch(gpu, gpu.add, b.address, 10, record=record)
+    assert gpu.pool.pooled == 0 and not record.done
+    gpu.sync()
+    assert record.done and gpu.download(b, dt.i64, 10).tolist() == [6] * 10
+    monkeypatch.setattr(type(gpu.pool), "pooled", 1)
+    with pytest.raises(CudaError, match="OUT_OF_MEMORY"):
+        launch(gpu, gpu.add, b.address, 10)
+
+
 def test_ctrl_c_stops_loops(monkeypatch):
     """A kernel that does not end by itself: here, an event that is not reached before the word
     that stops loops has been written."""

@@ -1,14 +1,21 @@
 """The CUDA target: kernel text becomes PTX, which the assembler accepts where it is installed."""
 
 import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from cuda_call import call
 from ptxas_resources import ptxas
 
+from drjit.jit.cuda.emulator import Memory, Module
+from drjit.jit.cuda.emulator.errors import OutOfBounds
+from drjit.jit.device import STOP_WORD
 from drjit.jit.target import cuda
-from drjit.jit.target.cuda import nvptx
+from drjit.jit.target.cuda import memory, nvptx
 from drjit.jit.target.simd.ir import KernelError
 
 pytest.importorskip("llvmlite")
@@ -95,10 +102,57 @@ def test_halves_are_summed_in_single_precision():
     assembled(made.code)
 
 
-@pytest.mark.parametrize("capability", [(7, 0), (7, 5), (8, 0), (8, 6), (9, 0), (10, 0), (12, 0)])
-def test_compute_capabilities(capability):
-    code = lowered(AXPY, 4, capability=capability).code
-    assert f".target sm_{capability[0]}{capability[1]}" in code
+LAYER = """def kernel(i, p):
+    v0 = active(i)
+    v1 = lane(i)
+    v2 = in_bounds(p[0], 0, v1, p[1], v0)
+    x0 = gather(f16, p[2], v1, v2)
+    v3 = splat(f16, 16, x0)
+    v4 = matvec(f16, p[3], p[4], 16, 16, 16, False, v3)
+    v5 = total(v4)
+    v6 = f32(v5)
+    scatter_reduce_expand(f32, 'add', p[5], p[6], p[7], v6, v1, v2)
+    reduce(f16, 'add', p[8], p[9], i, v5)
+"""
+# The architecture and the version of PTX for a compute capability.
+CAPABILITIES = {
+    (7, 0): (70, "8.0"), (7, 5): (75, "8.0"), (8, 0): (80, "8.0"), (8, 6): (86, "8.0"),
+    (8, 9): (89, "8.0"), (9, 0): (90, "8.1"), (10, 0): (100, "8.6"), (10, 3): (100, "8.6"),
+    (11, 0): (100, "8.6"), (12, 0): (120, "8.7"), (12, 1): (120, "8.7"), (13, 0): (120, "8.7"),
+}  # fmt: skip
+# In which version of the toolkit there are assemblers for compute capabilities.
+ASSEMBLERS = {(9, 0): (11, 8), (10, 0): (12, 8), (10, 3): (12, 9), (11, 0): (13, 0),
+              (12, 0): (12, 8), (12, 1): (12, 9), (13, 0): (99, 0)}  # fmt: skip
+CHILD = """
+import sys
+from drjit.jit.target import cuda
+for capability in {capabilities}:
+    print(capability, flush=True)
+    for k, text in enumerate({texts}):
+        code = cuda.compile(text, "k", 10, capability=capability).code
+        with open(f"{{sys.argv[1]}}/{{capability}}{{k}}.ptx", "w") as file:
+            file.write(code)
+print("done")
+"""
+
+
+def test_compute_capabilities(tmp_path):
+    """In another process, which LLVM ends where an architecture is not in the version of PTX."""
+    texts = [AXPY, LAYER]
+    code = CHILD.format(capabilities=[*CAPABILITIES], texts=texts)
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1:] == ["done"], done.stdout[-10:] + done.stderr
+    tool = ptxas()
+    for capability, (number, version) in CAPABILITIES.items():
+        for k in range(len(texts)):
+            code = Path(tmp_path, f"{capability}{k}.ptx").read_text()
+            assert f".version {version}\n.target sm_{number}\n" in code
+            if tool is not None:
+                known = tool.version >= ASSEMBLERS.get(capability, (0, 0))
+                target = 10 * capability[0] + capability[1] if known else number
+                oldest = 75 if tool.version >= (13, 0) else 0
+                assert tool.assemble(code, f"sm_{max(target, oldest)}")
 
 
 def test_primitives_of_the_processor_are_refused():
@@ -161,3 +215,86 @@ def test_modules_that_llvm_would_abort_for_are_refused():
     wrong = "define i32 @f() {\na:\n%x = add i32 %y, 1\n%y = add i32 %x, 1\nret i32 %x\n}\n"
     with pytest.raises(KernelError, match="does not dominate"):
         nvptx.ptx(wrong, (9, 0))
+
+
+LOOP = """def kernel(i, p):
+    v0 = active(i)
+    x0 = load(u32, p[1], i)
+    v1 = literal(u32, p[3])
+    c0 = literal(u32, p[4])
+    v2 = v1 < x0
+    v3 = v2 & v0
+    while any_lane(v3):
+        v4 = v1 + c0
+        v1 = select(v3, v4, v1)
+        v5 = v1 < x0
+        v3 = v3 & v5
+        v3 = going(p[0], v3)
+    store(u32, p[2], i, v1)
+"""
+# The same in whole warps, which vectors need.
+LOOP_OF_WARPS = f"""{LOOP}    v6 = f16(v1)
+    v7 = splat(f16, 16, v6)
+    v8 = matvec(f16, p[5], p[6], 16, 16, 16, False, v7)
+    v9 = total(v8)
+    store(f16, p[7], i, v9)
+"""
+
+
+@pytest.mark.parametrize("text", [LOOP, LOOP_OF_WARPS], ids=["threads", "warps"])
+def test_loops_seldom_look_at_the_memory_of_the_host(text):
+    """The word that stops them is across a bus. Here it cannot be read at all."""
+    n = 40
+    rounds, most = np.zeros(n, np.uint32), np.zeros(n, np.uint32)
+    rest = [np.uint32(0), np.uint32(1), np.zeros(256, np.float32), 0, np.zeros(n, np.float16)]
+    most[:] = 4095
+    call(text, [0, most, rounds, *rest], n)
+    assert (rounds == 4095).all()
+    most[-1] += 2
+    with pytest.raises(OutOfBounds, match="read of 8 bytes at 0x28"):
+        call(text, [0, most, rounds, *rest], n)
+    words = np.zeros(6, np.int64)
+    call(text, [words, most, rounds, *rest], n)
+    assert (rounds == most).all()
+    words[STOP_WORD] = 1
+    most[:] = 1 << 30  # practically endless
+    most[3] = 7
+    call(text, [words, most, rounds, *rest], n)
+    assert rounds[3] == 7 and (np.delete(rounds, 3) == 4096).all()
+
+
+def test_one_thread_of_a_warp_looks(monkeypatch):
+    monkeypatch.setattr(memory, "_LOOK", 2)
+    made, gpu = lowered(LOOP_OF_WARPS, 8, capability=(9, 0)), Memory()
+    record, most, rounds, matrix, out, counter = places = [gpu.allocate(1024) for _ in range(6)]
+    for place in places:
+        gpu.view(place, 1024)[:] = 0
+    gpu.view(most, 128).view(np.uint32)[:] = 5
+    block = struct.pack("<10Q", record, most, rounds, 0, 1, matrix, 0, out, 32, counter)
+    entry = Module(made.code, gpu).entries[made.entry]
+    steps = entry.trace(1, made.threads, block, shared=made.shared)
+    assert [s.lanes for s in steps if s.text.startswith("ld.volatile")] == [[0], [0]]
+
+
+def test_atomic_operations_concern_the_gpu_only():
+    """Not the system with the host, for which the claim of an error record has no need, either."""
+    text = """def kernel(i, p):
+    v0 = active(i)
+    v1 = lane(i)
+    x0 = load(f32, p[1], i)
+    v2 = in_bounds(p[0], 0, v1, p[2], v0)
+    v3 = scatter_cas(f32, p[3], x0, x0, v1, v2)
+    scatter_reduce(f32, 'mul', 'direct', p[3], v3, v1, v2)
+    v5 = f16(x0)
+    scatter_reduce(f16, 'add', 'direct', p[4], v5, v1, v2)
+    v4 = scatter_exch(f32, p[3], x0, v1, v2)
+    reduce(f32, 'add', p[5], p[6], i, v4)
+"""
+    code = lowered(text, 8, capability=(9, 0)).code
+    assembled(code)
+    assert ".sys" not in code and "membar" not in code
+    assert code.count("atom.relaxed.gpu.global.cas.b64") == 1  # the claim
+    # A fence before the count of blocks that have ended, and one after it, of one thread.
+    fence, count = r"fence\.acq_rel\.gpu;", r"atom\.global\.add\.u32 [^;]*;"
+    between = r"[^:]*?"  # no label: in one block
+    assert re.search(f"{fence}{between}{count}{between}{fence}", code) and code.count("fence") == 2

@@ -14,6 +14,7 @@ NAMES = {
     2: (b"CUDA_ERROR_OUT_OF_MEMORY", b"out of memory"),
     100: (b"CUDA_ERROR_NO_DEVICE", b"no CUDA-capable device is detected"),
     218: (b"CUDA_ERROR_INVALID_PTX", b"a PTX JIT compilation failed"),
+    400: (b"CUDA_ERROR_INVALID_HANDLE", b"invalid resource handle"),
     600: (b"CUDA_ERROR_NOT_READY", b"device not ready"),
     700: (b"CUDA_ERROR_ILLEGAL_ADDRESS", b"an illegal memory access was encountered"),
     719: (b"CUDA_ERROR_LAUNCH_FAILED", b"unspecified launch failure"),
@@ -134,6 +135,18 @@ class FakeLibrary:
             return 218
         module[0] = 0x30D
         return 0
+
+    def _cuLinkCreate_v2(self, count, options, values, linker):
+        assert [options[k] for k in range(count)] == [3, 4, 12]
+        self.report, linker[0] = values[0], 0x11C
+
+    def _cuLinkAddData_v2(self, linker, kind, data, size, *rest):
+        self.linked = np.frombuffer(b"\x7fELF" + data[: size - 1], np.uint8)
+
+    def _cuLinkComplete(self, linker, cubin, size):
+        text = b"ptxas info    : Used 24 registers\n\0"
+        ctypes.memmove(self.report, text, len(text))
+        cubin[0], size[0] = self.linked.ctypes.data, self.linked.size
 
     def _cuCtxSetCurrent(self, context):
         self.current.context = context

@@ -1,5 +1,5 @@
-"""From PTX to machine code by a tool of NVIDIA's, where there is one; otherwise, the driver
-translates the PTX.
+"""From PTX to machine code by a tool of NVIDIA's, where one fits the GPU and its driver; otherwise,
+by the compiler in the driver.
 
 The tools are the library nvJitLink (`pip install nvidia-nvjitlink`) and the program `ptxas`
 (`pip install nvidia-cuda-nvcc`, or a CUDA toolkit).
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from .. import log
-from .driver import CudaError, excerpt
+from .driver import OLDEST_CUDA, CudaError, excerpt
 
 _WINDOWS = sys.platform == "win32"
 _PTX = 2  # NVJITLINK_INPUT_PTX
@@ -33,7 +33,7 @@ class AssemblerError(RuntimeError):
 class Ptxas:
     """The program `ptxas`. `version` is that of the CUDA toolkit to which it belongs."""
 
-    name = "ptxas"
+    name, package = "ptxas", "nvidia-cuda-nvcc"
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -67,7 +67,7 @@ class Ptxas:
 class NvJitLink:
     """The library nvJitLink; see `Ptxas`."""
 
-    name = "nvJitLink"
+    name, package = "nvJitLink", "nvidia-nvjitlink"
 
     def __init__(self, path: str) -> None:
         self.library: Any = ctypes.CDLL(path)
@@ -117,6 +117,19 @@ class NvJitLink:
 Tool: TypeAlias = Ptxas | NvJitLink
 
 
+class DriverCompiler:
+    """The compiler in a driver; see `Ptxas`. It takes longer than the tools."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver, self.name = driver, driver.name
+        self.version = driver.version() // 1000, driver.version() % 1000 // 10
+
+    def assemble(self, ptx: str, target: str) -> bytes:
+        code, report = self.driver.assemble(ptx)
+        log.log(log.LogLevel.Info, "%s: %s", self.name, report)
+        return code
+
+
 @functools.cache
 def tools() -> tuple[Tool, ...]:
     """Returns the tools of this machine, the fastest one first."""
@@ -158,9 +171,9 @@ def _programs() -> Iterator[str]:
 
 
 def assemble(device: Any, ptx: str, name: str) -> bytes:
-    """Returns what a device's driver loads for PTX: machine code if there is a tool, or else the
-    PTX. `name` is that of the kernel in messages."""
-    tool = _tool_for(device.driver)
+    """Returns what a device's driver loads for PTX: machine code, or else the PTX. `name` is that
+    of the kernel in messages."""
+    tool = tool_of(device)
     if tool is not None:
         try:
             code = tool.assemble(ptx, "sm_{}{}".format(*device.capability))
@@ -169,6 +182,8 @@ def assemble(device: Any, ptx: str, name: str) -> bytes:
                 _proven.add(tool)
             return code
         except (AssemblerError, CudaError, OSError) as error:
+            if tool not in _proven:  # perhaps it does not know the GPU
+                _useless.add(tool)
             text = "kernel %s: the driver translates the PTX, because %s failed (%s)"
             log.log(log.LogLevel.Info, text, name, tool.name, error)
     return ptx.encode() + b"\0"
@@ -176,19 +191,54 @@ def assemble(device: Any, ptx: str, name: str) -> bytes:
 
 def image_facts(device: Any) -> tuple[object, ...]:
     """Returns what images depend on besides the PTX: the tool and the compute capability."""
-    tool = _tool_for(device.driver)
+    tool = tool_of(device)
     made_by = (device.driver.name,) if tool is None else (tool.name, tool.version)
     return *made_by, device.capability
 
 
-_proven: set[Tool] = set()  # whose machine code a driver has loaded
+_proven: set[Tool | DriverCompiler] = set()  # whose machine code a driver has loaded
+_useless: set[Tool | DriverCompiler] = set()  # that failed at once
 
 
-def _tool_for(driver: Any) -> Tool | None:
-    """Returns a tool whose machine code a driver can load: one of no newer generation of CUDA."""
+def tool_of(device: Any) -> Tool | DriverCompiler | None:
+    """Returns what makes machine code for a device: a tool that knows its version of PTX, and whose
+    machine code its driver can load, or else the driver. Nothing does for an emulated one."""
+    driver = device.driver
     if driver.emulated:
         return None
-    return next((t for t in tools() if t.version[0] <= driver.version() // 1000), None)
+    for tool in tools():
+        if tool not in _useless and not _problem(tool, driver.version(), device.capability):
+            return tool
+    compiler = _compiler(driver)
+    return None if compiler in _useless else compiler
+
+
+@functools.cache
+def _compiler(driver: Any) -> DriverCompiler:
+    return DriverCompiler(driver)
+
+
+@functools.cache
+def _problem(tool: Tool, cuda: int, capability: tuple[int, int]) -> str:
+    """Returns why a tool is not used with a driver for a version of CUDA, and logs it; nothing if
+    it is."""
+    from ..target.cuda import nvptx
+
+    ptx = nvptx.version(capability)
+    (major, minor), oldest = tool.version, OLDEST_CUDA[ptx][0]
+    if 1000 * major + 10 * minor < oldest:
+        problem = f"it does not know PTX {ptx // 10}.{ptx % 10}, which the GPU needs"
+    elif major > cuda // 1000:
+        problem = f"the driver is one for CUDA {cuda // 1000}, and cannot load its machine code"
+    else:
+        return ""
+    suffix = "" if cuda >= 13000 else f"-cu{cuda // 1000}"  # of packages before CUDA 13
+    log.log(
+        log.LogLevel.Info,
+        "%s %d.%d is not used: %s. Install one that fits: pip install --upgrade %s%s",
+        tool.name, major, minor, problem, tool.package, suffix,
+    )  # fmt: skip
+    return problem
 
 
 def explain(text: str, ptx: str, tool: str) -> str:

@@ -3,6 +3,7 @@ most processes that look for one find none.
 """
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from ..device import DeviceUnavailable
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def discover() -> "Cuda":
     """Returns the GPU of this machine: the first one that `CUDA_VISIBLE_DEVICES` shows, or an
-    emulated one if `DRJIT_CUDA` is `emulated`.
+    emulated one if `DRJIT_CUDA` is `emulated`, or with its compute capability, `emulated:8.6`.
 
     Raises:
         DeviceUnavailable: there is none, or `DRJIT_CUDA` is `off`; the text says what is missing.
@@ -23,14 +24,18 @@ def discover() -> "Cuda":
     wish = os.environ.get("DRJIT_CUDA", "")
     if wish == "off":
         raise DeviceUnavailable("the environment variable DRJIT_CUDA=off disables it.")
-    if wish == "emulated":
+    if emulated := re.fullmatch(r"emulated(?::(\d+)\.(\d))?", wish):
         from .device import Cuda
         from .emulated import EmulatedDriver
 
-        return Cuda(EmulatedDriver())
+        major, minor = emulated.groups()
+        driver = EmulatedDriver((int(major), int(minor))) if major else EmulatedDriver()
+        check(driver)
+        return Cuda(driver)
     if wish:
         raise DeviceUnavailable(
-            f"DRJIT_CUDA={wish!r}: expected 'off' or 'emulated', or no such variable."
+            f"DRJIT_CUDA={wish!r}: expected 'off', 'emulated', 'emulated:8.6' for a compute "
+            "capability, or no such variable."
         )
     open_library()
     from .driver import CudaError
@@ -52,9 +57,9 @@ def check(driver: "Driver", ordinal: int = 0) -> None:
     Raises:
         DeviceUnavailable: it cannot; the text says what is missing.
     """
-    from .driver import OLDEST_CAPABILITY, capability_of
+    from .driver import OLDEST_CAPABILITY, OLDEST_CUDA, capability_of
 
-    _check_version(driver, OLDEST_CAPABILITY)
+    _check_version(driver, min(OLDEST_CUDA))
     if driver.device_count() <= ordinal:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         hint = "" if visible is None else f" (CUDA_VISIBLE_DEVICES is {visible!r})"
@@ -65,8 +70,10 @@ def check(driver: "Driver", ordinal: int = 0) -> None:
             f"the GPU {driver.device_name(ordinal)} has compute capability "
             f"{capability[0]}.{capability[1]}, and 7.0 (Volta) is required."
         )
-    _check_version(driver, capability)
     check_llvm()
+    from ..target.cuda import nvptx
+
+    _check_version(driver, nvptx.version(capability), " for compute capability {}.{}", *capability)
 
 
 def check_llvm() -> None:
@@ -75,30 +82,24 @@ def check_llvm() -> None:
     Raises:
         DeviceUnavailable: it cannot; the text says how to get one that can.
     """
-    from llvmlite import binding
-
-    binding.initialize_all_targets()
     try:
-        binding.Target.from_triple("nvptx64-nvidia-cuda")
-    except RuntimeError:
+        from ..target.cuda import nvptx
+    except ImportError as error:
         raise DeviceUnavailable(
-            "llvmlite was built without the target NVPTX. Install the one from PyPI: "
-            "pip install --force-reinstall llvmlite."
+            f"llvmlite cannot be imported ({error}). Install it: pip install llvmlite."
         ) from None
+    nvptx.check()
 
 
-def _check_version(driver: "Driver", capability: tuple[int, int]) -> None:
-    """Raises unless a driver is new enough for GPUs of a compute capability."""
-    from .driver import OLDEST_CAPABILITY, OLDEST_DRIVERS
+def _check_version(driver: "Driver", ptx: int, why: str = "", *numbers: int) -> None:
+    """Raises unless a driver knows a version of PTX, which is required for a reason."""
+    from .driver import OLDEST_CUDA
 
-    version = driver.version()
-    floor = max(c for c in OLDEST_DRIVERS if c <= capability)
-    oldest, number = OLDEST_DRIVERS[floor]
+    version, (oldest, number) = driver.version(), OLDEST_CUDA[ptx]
     if version < oldest:
-        since = "" if floor == OLDEST_CAPABILITY else " for compute capability {}.{}".format(*floor)
         raise DeviceUnavailable(
             f"the NVIDIA driver supports CUDA {_dotted(version)}, and {_dotted(oldest)} is "
-            f"required{since}. Install driver {number} or later from "
+            f"required{why.format(*numbers)}. Install driver {number} or later from "
             "https://www.nvidia.com/drivers."
         )
 

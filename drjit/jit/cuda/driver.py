@@ -12,9 +12,9 @@ import enum
 import re
 from typing import Any, Protocol
 
-OLDEST_DRIVERS = {(7, 0): (12000, 525), (9, 0): (12010, 530)}
-"""The oldest version of CUDA that a driver must support, and the oldest such driver, from a compute
-capability on, as versions of PTX come with drivers. Still newer GPUs have no older drivers."""
+OLDEST_CUDA = {80: (12000, 525), 81: (12010, 530), 86: (12070, 565), 87: (12080, 570)}
+"""The oldest version of CUDA whose tools and drivers know a version of PTX (see
+`drjit.jit.target.cuda.nvptx.version`), and the oldest such driver."""
 OLDEST_CAPABILITY = (7, 0)
 """The oldest compute capability of a device, Volta's."""
 
@@ -144,6 +144,10 @@ class Driver(Protocol):
         Raises:
             CudaError: the code is invalid; the message contains the log of the compiler.
         """
+
+    def assemble(self, ptx: str) -> tuple[bytes, str]:
+        """Returns machine code for PTX, and what the compiler says about it."""
+        raise CudaError("CUDA_ERROR_NOT_SUPPORTED", f"the {self.name} lacks it", "assemble", 801)
 
     def unload(self, module: int) -> None:
         """Drops a module. Launches of its functions must have ended."""

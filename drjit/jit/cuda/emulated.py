@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from .. import collector, locks
+from ..target.cuda.plan import shared_limit
 from .driver import CudaError, DeviceAttribute, Driver
 
 VERSION = 13000
 _MULTIPROCESSORS = 2
-_MAX_SHARED = 227 << 10
 _ALIGNMENT = 256
 _DEFAULT_STREAM = 0
 _DEFAULT_STREAMS = (0, 1, 2)  # the legacy one under two names, and that of the thread
@@ -44,6 +44,7 @@ class EmulatedDriver(Driver):
     ) -> None:
         self.emulator: Any = emulator or import_module(".emulator", __package__)
         self.capability, self.limit, self.delayed = capability, limit, delayed
+        self._max_shared = shared_limit(capability)
         self.memory = self.emulator.Memory(limit)
         self._handles = itertools.count(16)
         self._objects: dict[int, Any] = {}
@@ -72,7 +73,7 @@ class EmulatedDriver(Driver):
             DeviceAttribute.MULTIPROCESSORS: _MULTIPROCESSORS,
             DeviceAttribute.CAPABILITY_MAJOR: major,
             DeviceAttribute.CAPABILITY_MINOR: minor,
-            DeviceAttribute.MAX_SHARED_PER_BLOCK_OPTIN: _MAX_SHARED,
+            DeviceAttribute.MAX_SHARED_PER_BLOCK_OPTIN: self._max_shared,
         }[attribute]
 
     def open(self, ordinal: int) -> None:
@@ -146,9 +147,9 @@ class EmulatedDriver(Driver):
 
     def set_dynamic_shared(self, function: int, nbytes: int) -> None:
         entry = self._objects[function][0]
-        if nbytes + entry.shared_bytes > _MAX_SHARED:
+        if nbytes + entry.shared_bytes > self._max_shared:
             raise CudaError(
-                "CUDA_ERROR_INVALID_VALUE", f"more than {_MAX_SHARED} bytes of shared memory",
+                "CUDA_ERROR_INVALID_VALUE", f"more than {self._max_shared} bytes of shared memory",
                 "set_dynamic_shared", 1,
             )  # fmt: skip
         self._objects[function][1] = nbytes + entry.shared_bytes

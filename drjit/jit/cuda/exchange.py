@@ -88,8 +88,11 @@ def _wait_for_stream(device: Any, first: int, second: int) -> None:
     """Lets later work of the second stream wait for what the first one has been given."""
     if first == second:
         return
-    event = device.driver.create_event()
-    device.driver.record(event, first)
+    event, queue = device.driver.create_event(), device.queue
+    if first == queue.stream:
+        queue.record(event)
+    else:
+        device.driver.record(event, first)
     device.driver.wait_for(second, event)
     device.driver.destroy_event(event)
 
@@ -140,7 +143,8 @@ class Export(_Shared):
     def __init__(
         self, device: Any, buffer: CudaBuffer, dtype: DType, shape: tuple[int, ...]
     ) -> None:
-        super().__init__(device, buffer, _NO_SYNC)
+        # What reads it later is not known; the default stream waits for most streams of others.
+        super().__init__(device, buffer, _LEGACY)
         self.interface = {
             "version": 3,
             "shape": shape,

@@ -25,13 +25,14 @@ class _Resource(ctypes.Structure):
 
 class Partition:
     """At least `wanted` multiprocessors of a device: their number `count`, a `stream` that runs on
-    them, and as `rest` the context of the others, None if there are no others.
+    them, its green context `context`, and as `rest` the context of the others, None if there are no
+    others.
 
     Raises:
         RuntimeError: there are not that many, or the driver is too old.
     """
 
-    stream = 0
+    stream = context = 0
     rest: int | None = None
 
     def __init__(self, device: Any, wanted: int, what: str) -> None:
@@ -70,8 +71,8 @@ class Partition:
                 "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION", f"it has {part.count}",
                 "cuDevSmResourceSplitByCount", 914,
             )  # fmt: skip
-        context, stream = self._context(number, part), c_void_p()
-        call("cuGreenCtxStreamCreate", byref(stream), context, _NON_BLOCKING, 0)
+        self.context, stream = self._context(number, part), c_void_p()
+        call("cuGreenCtxStreamCreate", byref(stream), self.context, _NON_BLOCKING, 0)
         self.stream = stream.value or 0
         if others.count:
             rest = c_void_p()

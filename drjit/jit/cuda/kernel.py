@@ -19,6 +19,7 @@ from ..ir.dtype import DType
 from ..ir.node import BUFFER, make
 from ..run import cache, events, history, recompiled
 from ..run.launch import ErrorRecord, as_python, layout_of, link
+from ..target.cuda import nvvm
 from ..target.cuda.function import EACH, Compiled
 from ..target.numpy.elementwise import ignored_number
 from ..text.program import Program
@@ -38,17 +39,13 @@ _LAST = 16  # bytes behind the parameter block: the number of lanes, the address
 
 @functools.cache
 def numba_versions() -> str:
-    """Returns the versions of Numba and `numba-cuda`, without importing them; nothing if one of
-    them is not installed."""
-    try:
+    """Returns the versions of Numba and `numba-cuda`, without importing them; nothing if these do
+    not compile kernels here."""
+    problem = nvvm.problem()
+    if not problem:
         return " ".join([metadata.version(name) for name in ("numba", "numba-cuda")])
-    except metadata.PackageNotFoundError:
-        pass
-    log.log(
-        log.LogLevel.Warn,
-        "kernels of GPUs are compiled by Numba where the package numba-cuda is installed "
-        "(pip install 'drjit-numba[numba-cuda]'); here, they are compiled directly",
-    )
+    text = "kernels of GPUs are compiled directly, and not by Numba: %s"
+    log.log(log.LogLevel.Warn, text, problem)
     return ""
 
 

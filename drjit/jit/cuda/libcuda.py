@@ -73,6 +73,11 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "cuCtxFromGreenCtx": (_HANDLE, c_void_p),
     "cuGreenCtxStreamCreate": (_HANDLE, c_void_p, c_uint, c_int),
     "cuGreenCtxDestroy": (c_void_p,),
+    "cuGreenCtxRecordEvent": (c_void_p, c_void_p),
+    "cuLinkCreate_v2": (c_uint, _INT, _HANDLE, _HANDLE),
+    "cuLinkAddData_v2": (c_void_p, c_int, c_char_p, c_size_t, c_char_p, c_uint, _INT, _HANDLE),
+    "cuLinkComplete": (c_void_p, _HANDLE, _SIZE),
+    "cuLinkDestroy": (c_void_p,),
 }
 """More functions, which are looked for when they are called."""
 
@@ -83,7 +88,9 @@ _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 _NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 _MEMORY_TYPE, _ORDINAL = 2, 9  # of CUpointer_attribute
 _MEMORY_TYPES = {1: "host", 2: "device"}
-_ERROR_LOG, _ERROR_LOG_BYTES = 5, 6  # of CUjit_option
+_INFO_LOG, _INFO_LOG_BYTES, _ERROR_LOG, _ERROR_LOG_BYTES = 3, 4, 5, 6  # of CUjit_option
+_VERBOSE_LOG = 12
+_PTX_INPUT = 1  # of CUjitInputType
 _LOG_BYTES = 1 << 14
 _MAX_DYNAMIC_SHARED = 8  # of CUfunction_attribute
 _PARAMETERS, _PARAMETER_BYTES = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, _SIZE
@@ -244,6 +251,22 @@ class LibCuda(Driver):
             shown = f"{problem}{excerpt(problem, ptx)}"
             raise self._error(code, "cuModuleLoadDataEx", log=shown)
         return module.value or 0
+
+    def assemble(self, ptx: str) -> tuple[bytes, str]:
+        linker, cubin, size = c_void_p(), c_void_p(), c_size_t()
+        log, text = ctypes.create_string_buffer(_LOG_BYTES), ptx.encode() + b"\0"
+        options = (c_int * 3)(_INFO_LOG, _INFO_LOG_BYTES, _VERBOSE_LOG)
+        values = (c_void_p * 3)(ctypes.addressof(log), _LOG_BYTES, 1)
+        call = self.call_optional
+        call("cuLinkCreate_v2", 3, options, values, byref(linker))
+        try:
+            data = linker, _PTX_INPUT, text, len(text), b"PTX"
+            call("cuLinkAddData_v2", *data, 0, options, values)
+            call("cuLinkComplete", linker, byref(cubin), byref(size))
+            code = ctypes.string_at(cubin.value or 0, size.value)
+        finally:
+            call("cuLinkDestroy", linker)
+        return code, log.value.decode(errors="replace").strip()
 
     def unload(self, module: int) -> None:
         self._call_in_context("cuModuleUnload", module)

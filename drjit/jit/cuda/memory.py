@@ -62,6 +62,7 @@ class Pool:
 
     def __init__(self, device: Any, queue: Queue, limit: int | None = None) -> None:
         self.device, self.queue = device, queue
+        queue.make_room = self.flush
         self.limit = cache.bytes_of("DRJIT_CUDA_MEMORY", sys.maxsize) if limit is None else limit
         # Lists and dicts are atomic under the GIL; without a lock, a destructor may run anywhere.
         self.free: defaultdict[int, list[int]] = defaultdict(list)

@@ -49,6 +49,8 @@ class Queue:
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self.stream = driver.create_stream()
+        self.green = 0  # the green context of the stream, 0 for none
+        self.make_room: Callable[[], None] = lambda: None  # gives memory back to the driver
         self.submitted = self.completed = 0
         self.lock = locks.lock
         self._entries: deque[_Entry] = deque()
@@ -107,13 +109,20 @@ class Queue:
             self._queue(None, self.driver.call_optional, function, *arguments, self.stream)
 
     def _queue(self, entry: _Entry | None, function: Callable[..., Any], *arguments: Any) -> None:
-        """Calls a function of the driver that queues work, and then gives it its ticket."""
+        """Calls a function of the driver that queues work, and then gives it its ticket. A launch
+        may need memory that the driver does not have, such as for what its threads keep there."""
         queued = True
         try:
             # An interrupt may occur anywhere: the entry that keeps memory alive comes first.
             if entry is not None:
                 self._entries.append(entry)
-            self.call(function, *arguments)
+            try:
+                self.call(function, *arguments)
+            except CudaError as error:
+                if not error.is_out_of_memory:
+                    raise
+                self.make_room()
+                self.call(function, *arguments)
         except Exception:
             queued = False
             raise
@@ -122,22 +131,29 @@ class Queue:
             if entry is not None:
                 entry[0] = self.submitted
 
-    def switch_stream(self, stream: int) -> int:
-        """Sends later work to another stream, where it waits for all that is queued; returns the
-        previous stream."""
+    def switch_stream(self, stream: int, green: int = 0) -> tuple[int, int]:
+        """Sends later work to another stream, that of a green context if there is one, where it
+        waits for all that is queued; returns the previous stream and its context."""
         with self.lock:
-            before, event = self.stream, self.driver.create_event()
+            before, event = (self.stream, self.green), self.driver.create_event()
             try:
                 self.record(event)
                 self.call(self.driver.wait_for, stream, event)
             finally:
                 self.driver.destroy_event(event)
-            self.stream = stream
+            self.stream, self.green = stream, green
         return before
 
     def record(self, event: int) -> None:
         """Moves an event of the driver to the end of the queue."""
-        self.call(self.driver.record, event, self.stream)
+        try:
+            self.call(self.driver.record, event, self.stream)
+        except CudaError as error:
+            # An event belongs to the primary context, and the stream of a green context to that.
+            # Drivers that tell these apart record the event for the green context.
+            if not self.green or error.name != "CUDA_ERROR_INVALID_HANDLE":
+                raise
+            self.call(self.driver.call_optional, "cuGreenCtxRecordEvent", self.green, event)
 
     def reached(self, event: int) -> bool:
         """Returns whether the work before an event of the driver has ended."""

@@ -282,13 +282,24 @@ class Accesses(Threads):
         self, operation: str, base: np.ndarray, offset: int, values: tuple[np.ndarray, ...],
         returns: bool, *, space: str, place: np.ndarray,
     ) -> Any:  # fmt: skip
-        """Reads, changes and writes, one thread after the other. The old values, if wanted."""
+        """Reads, changes and writes, one thread after the other. The old values, if wanted. Sums in
+        single precision flush subnormal numbers to zero, but for those in shared memory."""
         size = values[0].itemsize
         address = self.resolve("atomic access", size, base, offset, space, place, True)
         index = flat_index(spread(address, len(place)), size)
         values = tuple(spread(v, len(place)) for v in values)
-        old, changed = update(flat(values[0].dtype.type), index, operation, values, returns)
-        self.memory.writes += changed
+        memory = flat(values[0].dtype.type)
+        groups: list[tuple[str, Any]] = [(operation, slice(None))]
+        if operation == "add" and memory is flat(np.float32):
+            shared = spread(self.windows["shared"].has(address), len(place))
+            groups = [("add", shared), ("add.ftz", ~shared)]
+        old = np.empty(len(place), values[0].dtype)
+        for how, lanes in groups:
+            if len(some := index[lanes]):
+                part = tuple(v[lanes] for v in values)
+                before, changed = update(memory, some, how, part, returns)
+                self.memory.writes += changed
+                old[lanes] = before if returns else 0
         return old
 
     def trap(self, place: np.ndarray) -> None:

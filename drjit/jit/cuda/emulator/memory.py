@@ -14,6 +14,7 @@ import numpy as np
 
 from . import errors
 from .errors import EmulatorError, Fault, first
+from .numeric import flush
 
 ALIGNMENT = 256
 POISON = 0xCB
@@ -100,6 +101,7 @@ def new_bytes(nbytes: int, value: int) -> np.ndarray:
 
 _UFUNCS: dict[str, Any] = {
     "add": np.add,
+    "add.ftz": np.add,
     "min": np.fmin,
     "max": np.fmax,
     "and": np.bitwise_and,
@@ -110,12 +112,25 @@ _UFUNCS: dict[str, Any] = {
 }
 
 
+def _add_flushed(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return flush(flush(a) + flush(b))
+
+
+def _is_tiny(x: np.ndarray) -> bool:
+    """Returns whether sums of numbers may be subnormal: if all are far from it, or 0, so are the
+    differences of any two."""
+    size = np.abs(x)
+    return bool(np.count_nonzero((size > 0) & (size < 2.0**-102)))
+
+
 def update(
     memory: Flat, index: np.ndarray, operation: str, values: tuple[np.ndarray, ...], returns: bool
 ) -> tuple[Any, bool]:
     """Applies an operation to `memory[index]`; the old values, and whether anything changed."""
-    ufunc = _UFUNCS[operation]
-    if not returns and operation not in ("exch", "cas"):
+    ufunc, each = _UFUNCS[operation], False
+    if operation == "add.ftz" and (_is_tiny(values[0]) or _is_tiny(memory[index])):
+        ufunc, each = _add_flushed, True  # one number for each address at a time
+    if not returns and not each and operation not in ("exch", "cas"):
         memory.update(ufunc, index, values[0])
         return None, True
     exchanges = operation == "exch"
@@ -126,7 +141,7 @@ def update(
     if operation == "cas":
         return _compare_and_swap(memory, ordered, order, starts, counts, values, old)
     changed = False
-    if len(starts) < counts.max():  # one accumulation for each address
+    if len(starts) < counts.max() and not each:  # one accumulation for each address
         for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
             lanes = order[start : start + count]
             at = index[lanes[:1]]

@@ -49,6 +49,8 @@ class Compiled(NamedTuple):
 class GpuFunction(Function):
     """A function of one thread."""
 
+    scope = ' syncscope("device")'
+
     def __init__(self, first_number: int = 0, *, warps: bool = False, threads: int = THREADS):
         super().__init__(GPU, 1, first_number)
         self.warps = warps  # whether it runs in whole warps
@@ -117,5 +119,6 @@ class GpuFunction(Function):
         self.do("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
 
     def fence(self) -> None:
-        """Makes what was written visible to all threads of the GPU, before anything after."""
-        self.do("call void @llvm.nvvm.membar.gl()")
+        """Orders what the thread did before an atomic operation, or does after it, with what other
+        threads of the GPU do after or before one of theirs on the same word."""
+        self.do(f"fence{self.scope} acq_rel")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ...device import STOP_WORD
 from ..simd.conversion import first_element, from_memory, to_memory
 from ..simd.interpolation import in_turn, operands
 from ..simd.ir import BYTES, MEMORY, SCALAR, Function, Operand, constant
@@ -14,8 +15,10 @@ from ..simd.module import table_constant
 from ..simd.translate import Translator
 from .calls import CALLS, statement
 
-# Iterations of loops between two looks at whether to stop: the word is in the host's memory.
-_LOOK = 256
+# Iterations of loops between two looks at whether to stop: the word is in the host's memory, which
+# serves few reads at a time. So many take milliseconds, and the host waits for `GRACE_SECONDS`
+# before it stops loops.
+_LOOK = 4096
 
 # Bytes of the widest access.
 _WIDEST = 16
@@ -56,7 +59,13 @@ CALLS["stream"] = CALLS["store"]
 
 @statement("node node index node mask")
 def in_bounds(t: Any, p: ast.expr, site: ast.expr, x: Operand, n: ast.expr, mask: str) -> Operand:
-    """`in_bounds(p[0], site, x, p[n], m)`: the report is a cold block, claimed atomically."""
+    """`in_bounds(p[0], site, x, p[n], m)`: the report is a cold block, claimed atomically.
+
+    The claim has the scope of the GPU. All threads that race for the word are on it: the host
+    clears the record before the launch and reads it afterwards, and both are ordered with the
+    launch (PTX ISA, memory consistency model). The scope of the system, which includes the host,
+    would ask for atomic operations across the bus, which many machines do not have.
+    """
     f, (code, index) = t.f, x
     # In a function, the words begin at an offset.
     place = n.slice if type(n) is ast.Subscript and type(n.slice) is ast.BinOp else None
@@ -70,7 +79,7 @@ def in_bounds(t: Any, p: ast.expr, site: ast.expr, x: Operand, n: ast.expr, mask
     bad = f.scalar("mask", f.op(f"xor {masks} {mask}, {result}"))
     with when(f, bad, weights=", !prof !1"):
         record = t.pointer(p)
-        claim = f.op(f"cmpxchg ptr {record}, i64 0, i64 1 monotonic monotonic")
+        claim = f.op(f"cmpxchg ptr {record}, i64 0, i64 1{f.scope} monotonic monotonic")
         with when(f, f.op(f"extractvalue {{i64, i1}} {claim}, 1")):
             for k, value in enumerate((t.whole(site), one, word, "%i"), 1):
                 f.do(f"store i64 {value}, ptr {address(f, 'u64', record, k)}")
@@ -78,8 +87,9 @@ def in_bounds(t: Any, p: ast.expr, site: ast.expr, x: Operand, n: ast.expr, mask
 
 
 @statement("pointer mask")
-def going(t: Translator, record: str, mask: str) -> Operand:
-    """`going(p[0], m)`: the mask, or no lane once the launch has been told to stop."""
+def going(t: Any, record: str, mask: str) -> Operand:
+    """`going(p[0], m)`: the mask, or no lane once the launch has been told to stop. Threads of a
+    whole warp look in the same round; one does it for all."""
     f, kind = t.f, t.f.vector["mask"]
     count = f.once("%looks", "alloca i32")
     if "store i32 0, ptr %looks" not in f.prologue:
@@ -88,10 +98,20 @@ def going(t: Translator, record: str, mask: str) -> Operand:
     f.do(f"store i32 {number}, ptr {count}")
     looks = f.op(f"icmp eq i32 {f.op(f'and i32 {number}, {_LOOK - 1}')}, 0")
     with when(f, looks, [(kind, mask)], weights=", !prof !1") as values:
-        word = f.op(f"load volatile i64, ptr {address(f, 'u64', record, 5)}")
-        on = f.op(f"icmp eq i64 {word}, 0")
-        values[0] = f.op(f"select i1 {on}, {kind} {mask}, {kind} zeroinitializer")
+        if f.warps:
+            with when(f, (t.c.lane == 0).name, [("i1", "false")]) as found:
+                found[0] = _is_told(f, record)
+            told = f.vote("any", found[0])
+        else:
+            told = _is_told(f, record)
+        values[0] = f.op(f"select i1 {told}, {kind} zeroinitializer, {kind} {mask}")
     return "mask", values[0]
+
+
+def _is_told(f: Function, record: str) -> str:
+    """Returns whether the host has told the launch to stop."""
+    word = f.op(f"load volatile i64, ptr {address(f, 'u64', record, STOP_WORD)}")
+    return f.op(f"icmp ne i64 {word}, 0")
 
 
 # ------------------------------------------------------------------------------ gathers, scatters

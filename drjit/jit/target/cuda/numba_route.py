@@ -2,8 +2,8 @@
 
 The statements of a text go through Numba's types and lowering (see `drjit.jit.target.packets`, here
 with packets of one lane), and the body of the kernel becomes one intrinsic of `numba.cuda`, whose
-compiler NVVM inlines it into the kernel that calls it. This needs the package `numba-cuda`
-(`pip install 'drjit-numba[numba-cuda]'`), but no GPU, and is imported by whoever wants it.
+compiler NVVM inlines it into the kernel that calls it. This needs the package `numba-cuda` with a
+toolkit (`pip install 'drjit-numba[numba-cuda]'`), but no GPU, and is imported by whoever wants it.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ def compile(
     block is passed by its address, whatever its number of words.
 
     Raises:
-        ImportError: the package `numba-cuda` is not installed.
+        ImportError: the package `numba-cuda` is not installed, or finds no CUDA toolkit.
         KernelError: the text violates the rules of the language.
         NotImplementedError: the text calls functions that another compiler made.
     """
@@ -73,7 +73,7 @@ def kernel(
     lanes, a thread for each lane.
 
     Raises:
-        ImportError: the package `numba-cuda` is not installed.
+        ImportError: the package `numba-cuda` is not installed, or finds no CUDA toolkit.
         KernelError: the text violates the rules of the language.
         NotImplementedError: the text calls functions that another compiler made, or takes a second
             launch, for sums of halves in memory.
@@ -91,13 +91,9 @@ def kernel(
 
 def _numba() -> Any:
     """Returns `numba.cuda` of the package `numba-cuda`; Numba itself has one with less in it."""
-    try:
-        import_module("numba_cuda")
-    except ImportError:
-        raise ImportError(
-            "kernels of numba.cuda need the package numba-cuda: "
-            "pip install 'drjit-numba[numba-cuda]'"
-        ) from None
+    if problem := nvvm.problem():
+        raise ImportError(f"numba.cuda cannot compile kernels: {problem}")
+    import_module("numba_cuda")
     return import_module("numba.cuda")
 
 

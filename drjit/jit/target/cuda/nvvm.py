@@ -5,9 +5,12 @@ intrinsics do not exist: they are written by means of those that do, or as PTX.
 
 import re
 from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TypeAlias
 
 from ..simd.ir import KernelError
+from .function import GpuFunction
 
 _BYTES = re.compile(r"i8(?: addrspace\((\d)\))?\*")
 _PATTERN = re.compile(
@@ -18,7 +21,7 @@ _ASSIGNED = re.compile(r"^(%[\w.]+) = (.*)$")
 _CALL = re.compile(r"^call (?P<how>fastcc )?(?P<result>.*?) @(?P<name>[^(]*)\((?P<operands>.*)\)$")
 _ASSEMBLY = re.compile(
     r"^call (?P<result>.*?) asm (?P<how>sideeffect )?(?P<text>\".*\"), \"(?P<constraints>[^\"]*)\""
-    r"\((?P<operands>.*)\)$"
+    r"\((?P<operands>.*)\)(?P<more> convergent)?$"
 )
 _CLOSING = {"<": ">", "[": "]", "{": "}", "(": ")"}
 # Constraints of operands of PTX, by their type.
@@ -81,6 +84,8 @@ def _splat(kind: str, constant: str) -> str:
     return f"<{', '.join([f'{element} {constant}'] * lanes)}>" if lanes else constant
 
 
+# What atomic operations have in this dialect if they name no other.
+_SCOPE = GpuFunction.scope
 _NARROW = ("i8", "i16")
 _NARROW_UPDATE = """define internal {kind} {name}(i8* %p, {expected}{kind} %x) {{
 entry:
@@ -153,6 +158,7 @@ class Dialect:
 
     def line(self, line: str) -> None:
         """Appends a line of a module."""
+        line = line.replace(_SCOPE, "")
         if line.startswith("@"):
             name, _, rest = line.partition(" = ")
             words = re.search(r"(addrspace\(\d\)) (?:global|constant) (.*)", rest)
@@ -257,6 +263,9 @@ class Dialect:
         pair = self.op(f"insertvalue {both} undef, {kind} {old}, 0")
         self.end(result, f"insertvalue {both} {pair}, i1 {equal}, 1")
 
+    def fence(self, result: str, text: str) -> None:
+        self.called(result, "void", "llvm.nvvm.membar.gl", [])
+
     def narrow(self, op: str, kind: str) -> str:
         """Returns the name of a function that changes 8 or 16 bits of memory atomically, with the
         word that they belong to, and returns what they were."""
@@ -325,7 +334,7 @@ class Dialect:
         words = [_WORDS.get(of, of) for of in parts]
         of = kind.replace(parts[0], words[0])
         how = f'{found["how"] or ""}{found["text"]}, "{found["constraints"]}"'
-        call = f"call {of} asm {how}({', '.join(operands)})"
+        call = f"call {of} asm {how}({', '.join(operands)}){found['more'] or ''}"
         if kind == of:
             self.end(result, call)
         elif len(parts) == 1:
@@ -348,7 +357,8 @@ class Dialect:
         constraints += [_CONSTRAINTS.get(of, "l") for of, _ in operands]
         listed = ", ".join([f"{of} {x}" for of, x in operands])
         every = ",".join([*constraints, "~{memory}"])
-        self.assembly(result, f'call {kind} asm sideeffect "{text}", "{every}"({listed})')
+        more = " convergent" if ".sync" in text else ""
+        self.assembly(result, f'call {kind} asm sideeffect "{text}", "{every}"({listed}){more}')
 
 
 # --------------------------------------------------------------------------------------- intrinsics
@@ -490,7 +500,7 @@ _INTRINSICS: dict[str, Rule] = {
 _INSTRUCTIONS: dict[str, Callable[[Dialect, str, str], None]] = {
     "load": Dialect.load, "store": Dialect.store, "getelementptr": Dialect.element,
     "alloca": Dialect.slot, "atomicrmw": Dialect.update, "cmpxchg": Dialect.swap,
-    "fneg": Dialect.negated, "freeze": Dialect.frozen, "call": Dialect.call,
+    "fence": Dialect.fence, "fneg": Dialect.negated, "freeze": Dialect.frozen, "call": Dialect.call,
 }  # fmt: skip
 
 
@@ -500,3 +510,25 @@ def dialect(ir: str) -> str:
     for line in ir.split("\n"):
         d.line(line)
     return "\n".join([*d.declared, *d.functions.values(), *d.lines])
+
+
+def problem() -> str:
+    """Returns what the compiler of `numba.cuda` lacks, and how to get it, or nothing; imports
+    neither Numba nor that."""
+    missing = _missing()
+    return missing and f"{missing} is missing: pip install 'drjit-numba[numba-cuda]'"
+
+
+def _missing() -> str:
+    if find_spec("numba_cuda") is None:
+        return "the package numba-cuda"
+    try:
+        load = import_module("cuda.pathfinder").load_nvidia_dynamic_lib
+    except ImportError:  # old versions look for a toolkit in other ways
+        return ""
+    for name in ("nvvm", "nvrtc"):
+        try:
+            load(name)
+        except RuntimeError:
+            return f"the library {name} of a CUDA toolkit"
+    return ""

@@ -150,13 +150,16 @@ def store_totals(t: Any) -> None:
         for _ in c.when(c.is_first):
             (GpuPointer(f, acc, f.pointer(a)) + c.block()).store(x)
     flag = c.shared("last", "u32", 1)
+    # The thread that has stored the totals tells it by the counter, and sees by it what others have
+    # stored. Its fences make a release pattern and an acquire pattern of the atomic operation (PTX
+    # ISA, memory consistency model), and the barrier orders the other threads after both.
     for _ in c.when(c.is_first):
         f.fence()
         before = Value(f, "u32", 0, f.op(f"atomicrmw add {counter}, i32 1 monotonic"))
+        f.fence()
         flag.store((before == c.special("nctaid.x") - 1).cast("u32"))
     f.barrier()
     for _ in c.when(flag.load() != 0):
-        f.fence()
         _last_block(c, t.reductions)
         for _ in c.when(c.is_first):
             f.do(f"store i32 0, {counter}")

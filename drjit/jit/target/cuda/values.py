@@ -203,9 +203,10 @@ class GpuCode(Code):
         return x.like(self.f.op(f"call {x.kind} @llvm.{name}.{x.kind}({operands})"))
 
     def assembly(self, text: str, constraints: str, *operands: Value) -> Value:
-        """Returns the result of inline PTX, of 32 bits."""
+        """Returns the result of inline PTX, of 32 bits. It may need all threads of the warp, so it
+        stays in the branch where it is."""
         given = ", ".join([f"{x.kind} {x}" for x in operands])
-        name = self.f.op(f'call i32 asm sideeffect "{text}", "{constraints}"({given})')
+        name = self.f.op(f'call i32 asm sideeffect "{text}", "{constraints}"({given}) convergent')
         return Value(self.f, "u32", 0, name)
 
     def most(self, x: Value, y: int) -> Value:

@@ -101,7 +101,7 @@ def atomic_update(f: Function, op: str, code: str, address: str, value: str) -> 
         f.op(f"atomicrmw {sign}{op} ptr {address}, {element} {value} monotonic, align {size}")
         return
     word = f"i{8 * size}"
-    start = f.op(f"load atomic {word}, ptr {address} monotonic, align {size}")
+    start = f.op(f"load atomic {word}, ptr {address}{f.scope} monotonic, align {size}")
     origin, again, done = f.block, f.new_block(), f.new_block()
     f.do(f"br label %{again}")
     f.start(again)
@@ -109,8 +109,8 @@ def atomic_update(f: Function, op: str, code: str, address: str, value: str) -> 
     old = f.op(f"bitcast {word} {seen} to {element}")
     new = updated(f, op, code, value, old, element)
     new = f.op(f"bitcast {element} {new} to {word}")
-    swap = f"cmpxchg weak ptr {address}, {word} {seen}, {word} {new} monotonic monotonic"
-    pair = f.op(f"{swap}, align {size}")
+    swap = f"cmpxchg weak ptr {address}, {word} {seen}, {word} {new}{f.scope}"
+    pair = f.op(f"{swap} monotonic monotonic, align {size}")
     found = f.op(f"extractvalue {{{word}, i1}} {pair}, 0")
     f.lines[line] = f"{seen} = phi {word} [{start}, %{origin}], [{found}, %{again}]"
     f.branch(f.op(f"extractvalue {{{word}, i1}} {pair}, 1"), done, again)
@@ -136,7 +136,7 @@ def scatter_cas(
     t: Translator, code: str, base: str, expected: str, value: str, index: Operand, mask: str
 ) -> Operand:
     """`scatter_cas(T, p[k], cmp, v, x, m)`."""
-    swap = "cmpxchg ptr {at}, {kind} {0}, {kind} {1} monotonic"
+    swap = f"cmpxchg ptr {{at}}, {{kind}} {{0}}, {{kind}} {{1}}{t.f.scope} monotonic"
     return _exchanged(t.f, code, base, [expected, value], index, mask, swap)
 
 

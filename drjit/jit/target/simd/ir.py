@@ -120,6 +120,9 @@ class Function:
     contents of the entry block: loads from the parameter block, splats, stack slots.
     """
 
+    scope = ""
+    """Which threads atomic operations concern, unless all of the system."""
+
     def __init__(self, machine: Machine, lanes: int, first_number: int = 0):
         self.machine = machine
         self.types = types(lanes)

@@ -44,13 +44,13 @@ def value(code: str, w: Value) -> Value:
 
 def tell(place: GpuPointer, w: Value) -> None:
     """Writes a word that others wait for."""
-    place.f.do(f"store atomic i64 {w}, ptr {place} monotonic, align 8")
+    place.f.do(f"store atomic i64 {w}, ptr {place}{place.f.scope} monotonic, align 8")
 
 
 def told(place: GpuPointer) -> Value:
     """Reads a word that another block writes."""
     f = place.f
-    return Value(f, "u64", 0, f.op(f"load atomic i64, ptr {place} monotonic, align 8"))
+    return Value(f, "u64", 0, f.op(f"load atomic i64, ptr {place}{f.scope} monotonic, align 8"))
 
 
 def before_tile(
