@@ -23,7 +23,7 @@ FUNCTIONS = {
     "f32": {"_reciprocal": "_approximate_reciprocal", "tanh": "approximate_tanh"},
     "f16": {
         name: f"approximate_half_{name}"
-        for name in ("cos", "exp", "exp2", "log", "log2", "sin", "sincos", "tanh")
+        for name in ("cos", "exp", "exp2", "log", "log2", "pow", "sin", "sincos", "tanh")
     },
 }
 

@@ -45,6 +45,18 @@ def approximate_half_log2_f32(x):
     return select(x == 1.0, 0.0, lg2_ftz(x))
 
 
+def approximate_half_pow_f32(x, y):
+    """`x^y`."""
+    f = x - 1.0
+    # An absolute error of the logarithm, times a large y, is too much near 1.
+    near = f * polynomial(f, LOG2_NEAR_f32)
+    p = ex2_ftz(y * select(abs(f) < 0.0625, near, lg2_ftz(x)))
+    special = ~((x > 0.0) & (x < INF) & (abs(y) < INF))
+    if any_lane(special):
+        p = select(special, pow_f32(x, y), p)
+    return p
+
+
 def approximate_half_tanh_f32(x):
     """The hyperbolic tangent."""
     return tanh_approx(x)
@@ -77,7 +89,8 @@ def approximate_half_sincos_f32(x):
 
 
 # fmt: off
-# Coefficients of a polynomial, highest power first
+# Coefficients of polynomials, highest power first
+LOG2_NEAR_f32 = (-0.3618042469024658, 0.48202839493751526, -0.7213464975357056, 1.4426945447921753)
 TANH_NEAR_f32 = (
     -0.00024418847169727087, 0.0018782509723678231, -0.007332663983106613, 0.021048927679657936,
     -0.05372197553515434, 0.13329733908176422, -0.33333152532577515,
