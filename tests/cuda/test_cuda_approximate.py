@@ -9,6 +9,7 @@ from cuda_namespace import registered
 from ptxas_resources import disassembled
 
 import drjit as dr
+from drjit import nn
 from drjit.jit.cuda.device import Cuda
 from drjit.jit.cuda.emulated import EmulatedDriver
 from drjit.jit.cuda.emulator import numeric
@@ -194,6 +195,17 @@ def test_pairs_of_features():
     call(text, [np.zeros(6, np.int64), x, *found], x.size, contract=True)
     expected = computed("tanh", (x,), contract=True)
     np.testing.assert_array_equal(found, [expected, -expected])
+
+
+def test_features_of_long_vectors():
+    """They are in memory."""
+    with registered(Cuda(EmulatedDriver())):
+        x = dr.linspace(dr.cuda.Float16, -4, 4, 50)
+        rows = [x * (k / 20) for k in range(150)]
+        found, expected = [*dr.sin(nn.CoopVec(rows))], [dr.sin(row) for row in rows]
+        dr.eval(found, expected)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
 def test_derivatives():
