@@ -117,7 +117,7 @@ def test_errors_of_instructions(name, monkeypatch):
         share = edge * (numeric.approximate(name, x) - y) / ALLOWED[name](x, y)
         assert 0.9 < share.max() <= 1 and share.min() > 0
     monkeypatch.setattr(numeric, "EDGES", {"sin": 1, "ex2": 1, "tanh": 1})
-    assert np.isnan(numeric.approximate("sin", np.float32([400]))).all()
+    assert np.isnan(numeric.approximate("sin", np.array([400], np.float32))).all()
     special = np.array([0, -0.0, np.inf, -np.inf, np.nan], np.float32)
     for exact in ("sin", "ex2", "tanh"):
         found = numeric.approximate(exact, special)
