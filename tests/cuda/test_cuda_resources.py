@@ -122,7 +122,7 @@ def test_registers(gpu, program):
     ("width", "layers", "activation", "spilled"),
     [
         (64, 3, nn.LeakyReLU, {(8, 0): 0, (9, 0): 0, (12, 0): 0}),
-        (64, 3, nn.GELU, {(8, 0): 200, (9, 0): 240, (12, 0): 470}),
+        (64, 3, nn.GELU, {(8, 0): 160, (9, 0): 40, (12, 0): 440}),
         pytest.param(64, 3, nn.ReLU, {(8, 0): 0, (9, 0): 0, (12, 0): 0}, marks=pytest.mark.sweep),
         pytest.param(64, 4, nn.ReLU, {(8, 0): 0, (9, 0): 0, (12, 0): 40}, marks=pytest.mark.sweep),
         pytest.param(
@@ -149,8 +149,8 @@ def test_networks_in_training(gpu, width, layers, activation, spilled):
 
 
 def inlined(kernel, capability):
-    """What a kernel takes, in which functions are inlined."""
-    made = cuda.compile(kernel.text, kernel.name, kernel.words, False, capability)
+    """What a kernel takes in which functions are inlined, with `JitFlag.FastMath`."""
+    made = cuda.compile(kernel.text, kernel.name, kernel.words, True, capability)
     assert "call" not in made.code and PTXAS is not None
     return resources(PTXAS, made.code, "sm_{}{}".format(*capability))[made.entry]
 

@@ -3,8 +3,8 @@ through our front end, compiled by Numba, and exported as scalar code.
 
 Every operation is defined by IEEE 754 or by integers, the library's functions are kernel text, and
 no target contracts products and sums: so results agree bit for bit (any NaN equals any NaN).
-Reductions of floats add whole numbers, whose sums are exact in any order. Also: what tracing folds
-equals what a kernel computes.
+Reductions of floats add whole numbers, whose sums are exact in any order. On a GPU, all this needs
+`JitFlag.FastMath` off. Also: what tracing folds equals what a kernel computes.
 """
 
 import runpy
@@ -107,7 +107,8 @@ def execute(build: Callable[[], dict[str, Node]], monkeypatch: pytest.MonkeyPatc
     for execution in ("numpy", "compiled", "numba", "python")[: 4 if DEVICE.on_host else 2]:
         with monkeypatch.context() as patch:
             if not DEVICE.on_host:
-                patch.setattr(flags, "current", flags.current | DEBUG * (execution == "numpy"))
+                exact = flags.current & ~JitFlag.FastMath
+                patch.setattr(flags, "current", exact | DEBUG * (execution == "numpy"))
             elif execution in variants.INTERPRETED:
                 patch.setattr(variants, "pinned", execution)
             else:

@@ -1,6 +1,8 @@
-"""What kernels take, according to `ptxas -v`."""
+"""What kernels take, according to `ptxas -v`, and of which instructions they consist."""
 
 import re
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -38,6 +40,21 @@ def resources(tool: Ptxas, ptx: str, target: str) -> dict[str, Resources]:
     if done.returncode:
         raise AssemblerError(assembler.explain(text.replace(f"{source}", "PTX"), ptx, tool.name))
     return reported(text)
+
+
+def disassembled(ptx: str, target: str) -> list[str] | None:
+    """Returns the names of the instructions of PTX that is assembled, or None without tools."""
+    found = [str(p / "bin" / "nvdisasm") for p in assembler._wheels()]
+    program = next(filter(None, map(shutil.which, ["nvdisasm", *found])), None)
+    tool = ptxas()
+    if tool is None or program is None:
+        return None
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(tool.assemble(ptx, target))
+        file.flush()
+        text = subprocess.run([program, "-c", file.name], capture_output=True, text=True).stdout
+    names = re.findall(r"/\*[0-9a-f]{4}\*/ +(?:@\S+ +)?([A-Z][A-Z0-9_.]*)", text)
+    return [name for name in names if name != "NOP"]
 
 
 def reported(report: str) -> dict[str, Resources]:

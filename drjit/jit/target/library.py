@@ -52,14 +52,15 @@ def load(language: Mapping[str, Any]) -> dict[str, Any]:
 
 _functions: dict[str, "ast.FunctionDef"] = {}
 _constants: dict[str, "ast.expr"] = {}
-_FILES = ("common", *dict.fromkeys(MODULES.values()))
+_FILES = ("common", *dict.fromkeys(MODULES.values()), "approximate")
 _unread = [*_FILES]
 
 
 def _look_up(name: str, known: dict[str, Any]) -> Any:
     """Returns a definition, reading modules until it is known: that of a public function first.
     Raises KeyError if there is none."""
-    first = MODULES.get(name.rpartition("_")[0], "common")
+    base = name.rpartition("_")[0]
+    first = MODULES.get(base, base.partition("_")[0])
     while name not in known and (left := _unread[:]):
         _read(first if first in left else left[0])
     return known[name]

@@ -120,6 +120,7 @@ FLOATS = {
     "div.approx": "divide_approximate({0}, {1})",
     "sqrt": "np.sqrt({0})",
     "rcp": "{T}(1) / {0}",
+    "rcp.approx": 'approximate("rcp", {0})',
     **{
         name: f'approximate("{name}", {{0}})'
         for name in ("rsqrt", "sin", "cos", "ex2", "lg2", "tanh")
@@ -203,7 +204,8 @@ def _relu(q: list[str], text: str) -> str:
 def _float(q: list[str]) -> Form:
     """Arithmetic rounded to nearest, with `.ftz`, `.sat`, `.relu` and `.NaN` around it."""
     _refuse_modifiers(q)
-    text = FLOATS["div.approx" if q[0] == "div" and "approx" in q else q[0]]
+    approximate = f"{q[0]}.approx"
+    text = FLOATS[approximate if "approx" in q and approximate in FLOATS else q[0]]
     kind = operand_type(q[-1])
     mixed = q[-2:] == ["f32", "f16"]  # halves and a float, from compute capability 10.0 on
     count = 1 + max(k for k in range(3) if f"{{{k}}}" in text)

@@ -1,9 +1,9 @@
 """Arithmetic and conversions as PTX defines them, on NumPy arrays. Generated code calls these
 functions by their names.
 
-Results of basic operations are rounded once, and have the same bits as on hardware. The bits of
-`.approx` instructions are not specified; here, they are the rounded float64 function: at least as
-accurate as on hardware, whose last bits differ.
+Results of basic operations are rounded once, and have the same bits as on hardware. Those of
+`.approx` instructions are not specified, but how far they may be off; here, they are the rounded
+float64 function, or, for a test that chooses `EDGES`, as far off as the PTX ISA allows.
 
 NaN: NVIDIA's hardware returns one NaN (0x7fffffff; 0x7fff for 16 bits) from arithmetic on 32 and
 16 bits, whatever its operands (CUDA C++ Programming Guide, "Floating-point standard"). NumPy keeps
@@ -103,9 +103,26 @@ def nan_if_any(r: np.ndarray, *operands: np.ndarray) -> np.ndarray:
     return r
 
 
+EDGES: dict[str, float] = {}
+"""For tests: the share of the guaranteed error, from -1 to 1, that results of an instruction have.
+The guarantees are those for float32."""
+
+
 def approximate(name: str, x: np.ndarray) -> np.ndarray:
     """A function of the `.approx` instructions: that of float64, rounded to the operand's type."""
-    return _FUNCTIONS[name](x.astype(f64)).astype(x.dtype)
+    wide = x.astype(f64)
+    y = _FUNCTIONS[name](wide)
+    nearest = y.astype(x.dtype)
+    if (edge := EDGES.get(name)) is None or x.dtype != f32:
+        return nearest
+    y = nearest.astype(f64) if name in ("ex2", "rcp") else y  # from which their errors are counted
+    limit = _ERRORS[name](wide, y)
+    off = (y + edge * limit).astype(f32)
+    beyond = np.abs(off - y) > limit  # by rounding
+    off = where(beyond, np.nextafter(off, nearest), off)
+    special = (x == 0) | ~np.isfinite(x) | ~np.isfinite(nearest)  # which are exact
+    special |= (nearest == 0) & (name != "lg2")
+    return where(special, nearest, off)
 
 
 _FUNCTIONS: dict[str, Any] = {
@@ -114,7 +131,26 @@ _FUNCTIONS: dict[str, Any] = {
     "ex2": np.exp2,
     "lg2": np.log2,
     "tanh": np.tanh,
+    "rcp": lambda x: 1 / x,
     "rsqrt": lambda x: 1 / np.sqrt(x),
+}
+
+
+def _of_angles(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    far = where(np.abs(x) <= 100 * np.pi, 2.0**-14.7, np.nan)  # NaN: nothing is guaranteed
+    return where(np.abs(x) <= 2 * np.pi, 2.0**-20.5, far)
+
+
+# The largest absolute error of instructions at x, where the exact result is y: see the PTX ISA,
+# section "Floating Point Instructions".
+_ERRORS: dict[str, Any] = {
+    "sin": _of_angles,
+    "cos": _of_angles,
+    "ex2": lambda x, y: 2 * np.spacing(np.abs(y).astype(f32)),
+    "lg2": lambda x, y: 2.0**-22 * where((x > 0.5) & (x < 2), 1, np.abs(y)),
+    "tanh": lambda x, y: 2.0**-11 * np.abs(y),
+    "rcp": lambda x, y: np.spacing(np.abs(y).astype(f32)),
+    "rsqrt": lambda x, y: 2.0**-22.9 * np.abs(y),
 }
 
 

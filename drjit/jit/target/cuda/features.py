@@ -350,6 +350,7 @@ class FeatureTranslator(OneLane, VectorTranslator):
         from ..simd.module import library_symbol
 
         held = "f32" if code == "f16" else code
+        name = self.module.chosen(name, code)
         _, kinds = library_symbol(self.module, name, (held,) * arity, 1)
         return [code if k == held else k for k in kinds]
 

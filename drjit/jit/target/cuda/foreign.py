@@ -74,7 +74,7 @@ def _wrapper(module: "GpuModule", operation: str, code: str) -> str:
     name, scalar = f"math.{operation}.{code}", SCALAR[code]
     if name not in module.foreign_functions:
         arity = TABLE[operation].arity
-        called, _ = library_symbol(module, operation, (code,) * arity, 1)
+        called, _ = library_symbol(module, module.chosen(operation, code), (code,) * arity, 1)
         module.calls[called] += 1
         module.warm.add(called)
         casts = "\n".join(

@@ -11,7 +11,7 @@ from ..simd.kernel import definitions
 from ..simd.liveness import vector_names
 from ..simd.module import Module
 from ..simd.translate import Translator
-from . import atomic, foreign, memory, products, sums, threads
+from . import approximate, atomic, foreign, memory, products, sums, threads
 from .function import DYNAMIC, GPU, THREADS, Compiled, GpuFunction
 from .plan import DEFAULT, KernelPlan, Options
 from .translate import GpuTranslator
@@ -39,6 +39,11 @@ class GpuModule(Module):
 
     def new_function(self, lanes: int, first_number: int = 0) -> Function:
         return GpuFunction(first_number, warps=self.warps, threads=self.threads)
+
+    def chosen(self, name: str, code: str) -> str:
+        if not self.contract:
+            return name
+        return approximate.function(name, code, self.options.capability)
 
     def foreign(self, function: ForeignFunction) -> str:
         return foreign.symbol(self, function, super().foreign(function))

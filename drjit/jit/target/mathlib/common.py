@@ -14,6 +14,11 @@ def polynomial(x, coefficients):
     return total
 
 
+def _reciprocal_f32(x):
+    """The reciprocal; where the error is corrected, an approximation serves as well."""
+    return 1.0 / x
+
+
 def _with_sign_f32(y, x):
     """`y >= 0` with the sign of x."""
     return bitcast(f32, bitcast(u32, y) | (bitcast(u32, x) & 0x80000000))

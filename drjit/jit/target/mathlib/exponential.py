@@ -139,7 +139,7 @@ def pow_f32(x, y):
     f = bitcast(f32, bits - shl(e, 23)) - 1.0
     # log2(1 + f) = C (s + s z Q(z)) as a sum of two, with s = f / (2 + f), z = s^2, C = 2 / ln 2
     d = f + 2.0
-    r = 1.0 / d
+    r = _reciprocal_f32(d)
     s = f * r
     s_low = fma(-s, (2.0 - d) + f, fma(-s, d, f)) * r
     z = s * s

@@ -79,6 +79,7 @@ class Module:
         through `f32`.
         """
         code = next(v[0] for v in values if v[0] != NUMBER)
+        name = self.chosen(name, code)
         # Numbers take the type of the first typed argument.
         values = [(code, f.constant(code, x)) if k == NUMBER else (k, x) for k, x in values]  # type: ignore[arg-type]
         if values[0][0] == "f16":
@@ -88,6 +89,10 @@ class Module:
                 return tuple(("f16", narrow(f, x)) for _, x in result)
             return "f16", narrow(f, result[1])
         return _emit_call(self, f, name, values, warm)
+
+    def chosen(self, name: str, code: str) -> str:
+        """Returns the library function that is called in place of one, for an element type."""
+        return name
 
     def foreign(self, function: ForeignFunction) -> str:
         """Returns the symbol of a function that another compiler made, which becomes part of the

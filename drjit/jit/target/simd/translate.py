@@ -478,7 +478,8 @@ class Translator:
         """Translates a call of a library function. Private ones, with a leading underscore, are
         translated in place."""
         if name.startswith("_") and not self.is_kernel:
-            definition = library.function(*name.rsplit("_", 1))
+            base, code = name.rsplit("_", 1)
+            definition = library.function(self.module.chosen(base, code), code)
             return one_or_several(results_of(self.module, self.f, definition, values, self.depth))
         warm = self.is_kernel or not self.depth
         return self.module.call(self.f, name, values, warm=warm)

@@ -233,7 +233,7 @@ class VectorTranslator(Translator):
         if not any(type(x) is FeatureVector for _, x in values):
             return super().library_call(name, values)
         code, count, operands = self.vector_operands(values)
-        held = HELD[code]
+        held, name = HELD[code], self.module.chosen(name, code)
         _, kinds = library_symbol(self.module, name, (held,) * len(values), self.f.lanes)
 
         def one(f: Function, *registers: str) -> Any:
