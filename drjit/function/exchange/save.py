@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -146,22 +147,24 @@ def _is_frozen(state: object) -> bool:
     return hasattr(state, "n_cached_recordings")
 
 
-def _save_function(path: Path, state: Any, what: str) -> None:
-    from ...flow.freeze import saved
+def _of_functions() -> Any:
+    """The module of frozen functions in files, which is above this one."""
+    return import_module("drjit.flow.freeze.saved")
 
+
+def _save_function(path: Path, state: Any, what: str) -> None:
     if not _is_frozen(state) or path.suffix.lower() != _FUNCTION:
         found = type_label(type(state))
         raise ValueError(
             f"{what}: files with the suffix {_FUNCTION!r} are those of frozen functions, and no "
             f"others are; this is a {found}"
         )
-    arrays, facts = saved.described(state, what)
+    arrays, facts = _of_functions().described(state, what)
     array_file.write(path, {str(k): a for k, a in enumerate(arrays)}, facts, what)
 
 
 def _load_function(path: Path, state: Any, trusted: bool, what: str) -> Any:
-    from ...flow.freeze import saved
-
+    saved = _of_functions()
     if state is not None:
         raise TypeError(f"{what}: a function is loaded without 'state'")
     with array_file.open_file(path, what) as contents:
