@@ -156,6 +156,7 @@ def _with_remarks(machine: Any) -> Any:
 
 def of_gpu(it: Any) -> Listing:
     """Returns the listing of a kernel of a GPU, as PTX."""
+    from ..jit.cuda.kernel import ONE_LANE
     from ..jit.target.cuda import module as gpu
     from ..jit.target.cuda import nvptx
     from ..jit.target.cuda.plan import Options
@@ -163,7 +164,9 @@ def of_gpu(it: Any) -> Listing:
     capability = it.device.capability
     reduced = bool(flags.current & it.flag_mask & JitFlag.ReducedPrecision)
     contract = bool(flags.current & JitFlag.FastMath)
-    given = it.text, it.name, it.words, contract, Options(capability, reduced)
+    # Unless the kernel has only been launched in the other form.
+    packets = not it.codes or any(not setting & ONE_LANE for setting in it.codes)
+    given = it.text, it.name, it.words, contract, Options(capability, reduced, packets)
     plain = gpu.translate(*given).code
     target = f'target datalayout = "{nvptx.LAYOUT}"\ntarget triple = "{nvptx.TRIPLE}"\n'
     ir = target + debug_lines.with_locations(gpu.translate(*given, debug_lines.tagging()).code)

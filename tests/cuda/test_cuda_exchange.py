@@ -216,6 +216,18 @@ def test_memory_of_other_libraries_is_shared(gpu, name):
     assert y.numpy().tolist() == values.astype(np.float64).tolist()
 
 
+@pytest.mark.parametrize("n", [5, 8])
+def test_nothing_is_read_beyond_memory_of_other_libraries(gpu, n):
+    values = np.arange(n, dtype=np.float32)
+    y = dr.cuda.Float(values)
+    gpu.forget_kernels()
+    for x in (dr.cuda.Float(Other(gpu, values)), dr.cuda.Float(values)):
+        z = x + y
+        assert z.numpy().tolist() == (2 * values).tolist()
+    (kernel,) = gpu.kernels()
+    assert [c.form.lanes for c in kernel.codes.values()] == ([4] if n == 8 else [4, 1])
+
+
 @pytest.mark.parametrize("kind", [np.int16, np.uint16, np.bool_, np.uint64])
 def test_element_types_are_converted(gpu, kind):
     values = np.array([0, 1, 5]).astype(kind)

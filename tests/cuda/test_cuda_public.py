@@ -316,6 +316,24 @@ def test_networks_in_single_precision_use_tf32_on_request(gpu):
         assert len(kernel.codes) == 2
 
 
+def test_sums_in_large_targets_have_one_lane_a_thread(gpu):
+    """Those in small ones are made in shared memory, by packets."""
+    n, rng = 5001, np.random.default_rng(0)
+
+    def add(x, at, total):
+        dr.scatter_add(total, x, at)
+        return total
+
+    gpu.forget_kernels()
+    for size in (100, 9000):
+        at, x = rng.integers(0, size, n).astype(np.uint32), rng.integers(0, 9, n)
+        for function in (add, add, *[dr.freeze(add)] * 3):
+            operands = dr.cuda.Float(x), dr.cuda.UInt(at), dr.cuda.Float(np.zeros(size))
+            assert (function(*operands).numpy() == np.bincount(at, x, size)).all()
+    (kernel,) = [k for k in gpu.kernels() if "scatter_reduce_expand" in k.text]
+    assert [c.form.lanes for c in kernel.codes.values()] == [4, 1] and kernel.launches == 10
+
+
 # ---- Frozen functions
 
 

@@ -4,13 +4,15 @@ that many threads run at the same time, and no memory for values that registers 
 import numpy as np
 import pytest
 from cuda_namespace import registered
-from ptxas_resources import ptxas, resources
+from ptxas_resources import instructions, joined, nvdisasm, ptxas, resources
 
 import drjit as dr
 from drjit import nn
 from drjit.jit.cuda.device import Cuda
 from drjit.jit.cuda.emulated import EmulatedDriver
 from drjit.jit.target import cuda
+from drjit.jit.target.cuda.primitives import products
+from drjit.jit.target.cuda.primitives.entry import EntryCode
 
 PTXAS = ptxas()
 CAPABILITIES = [(7, 5), (8, 0), (9, 0), (12, 0)]
@@ -173,3 +175,93 @@ def test_a_network_forward(gpu, layers):
         code = cuda.compile(kernel.text, kernel.name, kernel.words, False, capability).code
         # Of 32 lanes, 64 features are 2 x 8 tiles, each with 4 steps, but for 3 inputs or outputs.
         assert code.count("mma.sync") == 2 * 8 + (layers - 1) * 2 * 8 * 4 + 2 * 4
+
+
+# The instructions of the machine
+
+
+def kernel(*lines):
+    return "\n    ".join(["def kernel(i, p):", *lines]) + "\n"
+
+
+def axpy(code):
+    x, y = f"x0 = load({code}, p[1], i)", f"x1 = load({code}, p[2], i)"
+    product = ("c0 = literal(T, p[3])".replace("T", code), "v0 = c0 * x0", "v1 = v0 + x1")
+    return kernel(x, y, *product, f"store({code}, p[4], i, v1)")
+
+
+TEXTS = {
+    "axpy_f16": (axpy("f16"), {"LDG.E.128": 2, "STG.E.128": 1}),
+    "axpy_f32": (axpy("f32"), {"LDG.E.128": 2, "STG.E.128": 1, "FFMA": 4}),
+    "axpy_f64": (axpy("f64"), {"LDG.E.128": 2, "STG.E.128": 1, "DFMA": 2}),
+    "functions": (
+        kernel(
+            "x0 = load(f32, p[1], i)", "v0 = exp(x0)", "v1 = log(x0)", "v2 = v0 * v1",
+            "v3 = tanh(x0)", "v4 = v2 + v3", "store(f32, p[2], i, v4)",
+        ),
+        {"LDG.E.128": 1, "STG.E.128": 1},
+    ),
+    "masks": (
+        kernel(
+            "x0 = load(f32, p[1], i)", "x1 = load(mask, p[2], i)", "x2 = broadcast(f32, p[3])",
+            "v0 = select(x1, x0, x2)", "v1 = v0 < x0", "store(mask, p[4], i, v1)",
+            "store(f32, p[5], i, v0)",
+        ),
+        {"LDG.E.128": 1, "STG.E.128": 1, "LDG.E": 2, "STG.E": 1, "LDG.E.U8": 0, "STG.E.U8": 0},
+    ),
+    "gather": (
+        kernel(
+            "x0 = load(u32, p[1], i)", "x1 = load(f32, p[2], i)", "v0 = active(i)",
+            "v1 = in_bounds(p[0], 0, x0, p[3], v0)", "v2 = gather(f32, p[4], x0, v1)",
+            "v3 = v2 * x1", "store(f32, p[5], i, v3)",
+        ),
+        {"LDG.E.128": 2, "STG.E.128": 1, "LDG.E": 4},
+    ),
+    "sum": (
+        kernel("x0 = load(f32, p[1], i)", "v0 = x0 * x0", "reduce(f32, 'add', p[2], p[3], i, v0)"),
+        {"LDG.E.128": 1},
+    ),
+    "histogram": (
+        kernel(
+            "x0 = load(u32, p[1], i)", "x1 = load(f32, p[2], i)", "v0 = active(i)",
+            "scatter_reduce_expand(f32, 'add', p[3], p[4], p[5], x1, x0, v0)",
+        ),
+        # Nothing finds out whether an address is in shared memory.
+        {"LDG.E.128": 2, "ATOMS.CAST.SPIN": 4, "QSPC.E.S": 0, "QSPC.E.D": 0},
+    ),
+}  # fmt: skip
+"""Kernels, each with how often it has some instructions."""
+
+
+def product_of_halves(columns, together, capability):
+    """The PTX of products of halves."""
+    entry = EntryCode()
+    form = products.ProductForm("f16", "f16", False, True, 8, 8, False, True)
+    products.TensorCores(form, 128, columns, 2, together).emit(entry)
+    return entry.compiled(f"k_product_{columns}", capability).code
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES[1:], ids=str)
+def test_instructions_of_the_machine(capability):
+    """Nothing is refused, no register is in memory, and accesses, sums and products are what a GPU
+    has for them."""
+    texts = {
+        f"k_{name}": cuda.compile(text, f"k_{name}", 6, True, capability, packets=True).code
+        for name, (text, _) in TEXTS.items()
+    }
+    wanted = {f"k_{name}": counts for name, (_, counts) in TEXTS.items()}
+    for columns, together in ((128, 2), (256, 1)):
+        name = f"k_product_{columns}"
+        texts[name] = product_of_halves(columns, together, capability)
+        wanted[name] = {"HMMA.16816.F32": columns // 4, "LDSM.16.M88.4": 8 + columns // 32}
+    ptx, target = joined(texts), "sm_{}{}".format(*capability)
+    assert PTXAS is not None
+    for name, taken in resources(PTXAS, ptx, target).items():
+        assert not (taken.spill_stores or taken.spill_loads or taken.stack), (name, taken)
+        assert taken.registers <= (64 if "product" not in name else 255), (name, taken)
+    disassembler = nvdisasm()
+    if disassembler is None:
+        pytest.skip("there is no nvdisasm")
+    found = instructions(PTXAS, disassembler, ptx, target)
+    for name, counts in wanted.items():
+        assert {i: found[name][i] for i in counts} == counts, (name, found[name])

@@ -14,6 +14,7 @@ from ptxas_resources import ptxas
 from drjit.jit.cuda.emulator import Memory, Module
 from drjit.jit.cuda.emulator.errors import OutOfBounds
 from drjit.jit.device import STOP_WORD
+from drjit.jit.ir.dtype import BY_CODE
 from drjit.jit.target import cuda
 from drjit.jit.target.cuda import memory, nvptx
 from drjit.jit.target.simd.ir import KernelError
@@ -161,6 +162,131 @@ def test_primitives_of_the_processor_are_refused():
         lowered(text)
 
 
+# Packets
+
+
+def numpy_type(code):
+    return np.dtype(BY_CODE[code].numpy)
+
+
+@pytest.mark.parametrize("code", TYPES)
+@pytest.mark.parametrize("n", [1, 7, 300, 1024])
+def test_a_thread_accesses_sixteen_bytes(code, n):
+    kind = numpy_type(code)
+    lanes = min(16 // kind.itemsize, 8)
+    rng = np.random.default_rng(n)
+    x, y = (rng.integers(0, 2 if code == "mask" else 9, n).astype(kind) for _ in range(2))
+    text = f"""def kernel(i, p):
+    x0 = load({code}, p[0], i)
+    x1 = load({code}, p[1], i)
+    x2 = broadcast({code}, p[2])
+    c0 = literal({code}, p[3])
+    v0 = x0 == x1
+    v1 = select(v0, x2, x0)
+    v2 = v1 {"&" if code == "mask" else "+"} c0
+    v3 = v2 != x1
+    store({code}, p[4], i, v2)
+    store(mask, p[5], i, v3)
+"""
+    z, m = np.zeros(n, kind), np.zeros(n, np.bool_)
+    capability = (9, 0) if n % 2 else (12, 0)  # which computes with two floats at a time
+    call(text, [x, y, x[:1].copy(), y[0], z, m], n, packets=True, capability=capability)
+    chosen = np.where(x == y, x[0], x)
+    want = chosen & y[0] if code == "mask" else (chosen + y[0]).astype(kind)
+    assert (z == want).all() and (m == (want != y)).all()
+    made = lowered(text, packets=True, capability=(9, 0))
+    assert made.lanes == lanes and made.threads * lanes >= 256
+    many = f"v{min(lanes * kind.itemsize // 4, 4)}.b32" if kind.itemsize < 8 else "v2.b64"
+    assert made.code.count(f"ld.global.{many}") == 2
+    assert made.code.count(f"st.global.{many}") == 1 + (lanes == 8 and kind.itemsize == 1)
+    assembled(made.code)
+
+
+@pytest.mark.parametrize("index", ["u32", "u64"])
+def test_packets_with_gathers(index):
+    """The first lane whose index is out of bounds is reported, with its number."""
+    text = f"""def kernel(i, p):
+    v0 = active(i)
+    x0 = load({index}, p[1], i)
+    x1 = load(f32, p[2], i)
+    v1 = in_bounds(p[0], 7, x0, p[3], v0)
+    v2 = gather(f32, p[4], x0, v1)
+    v3 = lane(i)
+    v4 = f32(v3)
+    v5 = sin(v4)
+    v6 = v2 + x1
+    v7 = v6 + v5
+    store(f32, p[5], i, v7)
+"""
+    n = 1001
+    rng = np.random.default_rng(0)
+    x, table = rng.random((2, n), np.float32)
+    at = rng.integers(0, n, n).astype(numpy_type(index))
+    for bad in (None, 640, 1000, 3):
+        record, z = np.zeros(6, np.int64), np.zeros(n, np.float32)
+        if bad is not None:
+            at[bad] = 5000
+        call(text, [record, at, x, n, table, z], n, packets=True)
+        read = np.where(at < n, table[np.minimum(at, n - 1)], 0)
+        np.testing.assert_allclose(z, read + x + np.sin(np.arange(n)), atol=1e-6)
+        if bad is not None:
+            assert record[:4].tolist() == [1, 7, 5000, n] and at[record[4]] == 5000
+    assert lowered(text, packets=True).lanes == (4 if index == "u32" else 2)
+
+
+@pytest.mark.parametrize("code", ["i32", "u64", "f16", "f32", "f64", "mask"])
+def test_packets_with_reductions(code):
+    op = "or" if code == "mask" else "add"
+    kind = numpy_type(code)
+    text = f"""def kernel(i, p):
+    x0 = load({code}, p[0], i)
+    reduce({code}, '{op}', p[1], p[2], i, x0)
+    v0 = ~x0
+    store({code}, p[3], i, v0)
+""".replace("~x0", "~x0" if code == "mask" else "-x0")
+    assert lowered(text, packets=True).lanes == min(16 // kind.itemsize, 8)
+    for n in (1, 5, 4099):
+        x = np.random.default_rng(n).integers(0, 2, n).astype(kind)
+        room, total, y = np.zeros(9), np.zeros(1, kind), np.zeros(n, kind)
+        call(text, [x, room, total, y], n, packets=True)
+        assert total[0] == (x.any() if code == "mask" else x.sum())
+        assert (y == (~x if code == "mask" else np.negative(x))).all()
+
+
+@pytest.mark.parametrize("code", ["f16", "f32"])
+def test_products_of_halves_are_rounded(code):
+    """Others are fused with sums where that is allowed."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 500)).astype(numpy_type(code))
+    result = np.zeros_like(x)
+    text = AXPY.replace("f32", code).replace("fma(x0, c0, x0)", "x0 * c0\n    v1 = v0 + x0")
+    call(text.replace("i, v0)", "i, v1)"), [0, x, y[0], result], 500, contract=True)
+    assert (result == x * y[0] + x).all() == (code == "f16")
+
+
+def test_kernels_without_packets():
+    def lanes(*lines):
+        return lowered("\n    ".join(["def kernel(i, p):", *lines]) + "\n", 60, packets=True).lanes
+
+    x, y = "x0 = load(f32, p[1], i)", "store(f32, p[2], i, x0)"
+    m, at = "m = active(i)", "k = lane(i)"
+    read = "v0 = gather(f32, p[3], k, m)"
+    assert lanes(x, y) == 4
+    assert lanes(x, m, at, read, y) == 4
+    assert lanes(m, at, read, "store(f32, p[2], i, v0)") == 1
+    assert lanes(x, m, at, "scatter(f32, p[3], x0, k, m)", y) == 1
+    assert lanes(x, m, "while any_lane(m):", "    m = x0 < x0", y) == 1
+    many = [f"v{k} = load(f32, p[{k}], i)" for k in range(50)]
+    sums = [f"v0 = v0 + v{k}" for k in range(1, 50)]
+    assert lanes(*many[:20], *sums[:19], "store(f32, p[2], i, v0)") == 4
+    assert lanes(*many, *sums, "store(f32, p[2], i, v0)") == 1
+    assert lanes(x, *["x0 = x0 * x0"] * 200, y) == 1
+    add = "scatter_reduce_expand({0}, 'add', p[{1}], p[{1}], p[9], {0}(1), k, m)".format
+    sums = [add("f32", 10 + j) for j in range(3)]
+    assert lanes(x, m, at, *sums[:2], y) == 4  # in the shared memory of the block
+    assert lanes(x, m, at, *sums, y) == lanes(x, m, at, add("u8", 10), y) == 1
+
+
 @pytest.mark.parametrize("code", ["f16", "f32"])
 @pytest.mark.parametrize("count", [2, 3, 4, 6])
 @pytest.mark.parametrize("size", [40, 9000])  # the first fits into shared memory
@@ -188,6 +314,41 @@ def test_neighbouring_floats_are_added_together(count, code, size):
         together = f"red.global.add.v{4 if count == 4 else 2}.f32"
         assert (together in code_of) == (capability == (9, 0) and count % 2 == 0)
         assembled(code_of)
+
+
+@pytest.mark.parametrize("code", ["u32", "i64", "f16", "f32", "f64"])
+@pytest.mark.parametrize("op", ["add", "min", "mul"])
+@pytest.mark.parametrize("packets", [False, True])
+def test_each_memory_has_its_own_instructions(code, op, packets):
+    """A target that may be in shared memory is not accessed by instructions for any memory, which
+    find out each time where it is."""
+    kind = numpy_type(code)
+    text = f"""def kernel(i, p):
+    v0 = active(i)
+    x0 = load(u32, p[1], i)
+    x1 = load({code}, p[2], i)
+    scatter_reduce_expand({code}, '{op}', p[3], p[4], p[5], x1, x0, v0)
+"""
+    form = lowered(text, capability=(9, 0), packets=packets)
+    made, lanes = form.code, min(16 // kind.itemsize, 4)
+    assert form.lanes == (lanes if packets else 1)
+    atomics = re.findall(r"\t((?:atom|red)\.\S+)", made)
+    assert {".shared." in a or ".global." in a for a in atomics} == {True}
+    assert any(".shared." in a for a in atomics) and not re.search(r"\t(?:ld|st)\.b", made)
+    assembled(made)
+    n = 601
+    for size in (10, 9000):
+        rng = np.random.default_rng(size)
+        index, x = rng.integers(0, size, n).astype(np.uint32), rng.integers(1, 3, n)
+        target = np.ones(size, kind)
+        start = {"add": 0, "min": np.inf, "mul": 1}[op]
+        room = np.full(size, start, np.float32) if code == "f16" else 0
+        want = np.ones(size, kind)
+        x = np.where(rng.random(n) < 0.05, x, 1) if op == "mul" else x
+        {"add": np.add, "min": np.minimum, "mul": np.multiply}[op].at(want, index, x.astype(kind))
+        words = [np.zeros(6, np.int64), index, x.astype(kind), target, room, size]
+        call(text, words, n, packets=packets)
+        assert (target == want).all()
 
 
 @pytest.mark.parametrize("capability", [(7, 0), (9, 0)])

@@ -210,6 +210,37 @@ def test_networks_of_all_widths(width, capability):
         close(got, want, 3e-3)
 
 
+def test_a_bad_index_is_that_of_its_thread():
+    """The other threads of a whole warp have nothing to report."""
+    network = Network(dt.f16, (16, 16), 70)
+    record, at = np.zeros(6, np.int64), np.arange(70, dtype=np.uint32)
+    at[45] = 500
+    index = network.let(f"load(u32, {network.word(at)}, i)")
+    site = f"{network.word(record)}, 3, {index}, {network.word(70)}, {network.m}"
+    inside = network.let(f"in_bounds({site})")
+    found = network.word(result := np.zeros(70, np.bool_))
+    network.do(f"store(mask, {found}, i, {inside})")
+    network.results(network.forward()[2], 16)
+    run(network)
+    assert record.tolist() == [1, 3, 500, 70, 45, 0]
+    assert np.flatnonzero(~result).tolist() == [45]
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("bias", [False, True])
+def test_neighbouring_sums_are_added_together(bias, capability):
+    """Two by one instruction, from compute capability 9.0 on, but where an odd number of elements
+    comes before them, as before the last matrix, or where a row has an odd number."""
+    network = Network(dt.f16, (16, 5, 16, 32), 300, bias=bias)
+    inputs, slopes, y = network.forward()
+    _, sums = network.backward(inputs, slopes, y)
+    assert network.starts[4] % 2
+    run(network, capability=capability)
+    close(sums, network.exact()[2], 3e-3)
+    code = compiled(network, capability).code
+    assert ("red.global.add.v2.f32" in code) == (capability >= (9, 0))
+
+
 @pytest.mark.parametrize("t", (dt.f16, dt.f32), ids=str)
 def test_the_processor_computes_the_same(t):
     results = []

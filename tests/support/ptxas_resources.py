@@ -1,9 +1,10 @@
-"""What kernels take, according to `ptxas -v`, and of which instructions they consist."""
+"""What kernels take, according to `ptxas -v`, and their instructions, according to `nvdisasm`."""
 
 import re
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,38 @@ def ptxas() -> Ptxas | None:
     return next((t for t in assembler.tools() if isinstance(t, Ptxas)), None)
 
 
+def nvdisasm() -> str | None:
+    """Returns the program `nvdisasm`, if there is one."""
+    found = [p / "bin" / "nvdisasm" for p in assembler._wheels()]
+    return shutil.which("nvdisasm") or next((str(p) for p in found if p.exists()), None)
+
+
+def joined(texts: dict[str, str]) -> str:
+    """Returns the PTX of several kernels as one text. Their names begin with those of the texts,
+    and so do those of their functions and tables."""
+    parts, head = [], ""
+    for name, text in texts.items():
+        head, mark, body = text.partition(".address_size 64")
+        head += mark
+        parts.append(re.sub(r"\b(\w+_\$_)", rf"{name}_\1", body))
+    return head + "".join(parts)
+
+
+def instructions(tool: Ptxas, disassembler: str, ptx: str, target: str) -> dict[str, Counter]:
+    """Returns how often each kernel in PTX has each instruction of the machine."""
+    found: dict[str, Counter] = {}
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(tool.assemble(ptx, target))
+        file.flush()
+        command = [disassembler, "-c", file.name]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    for part in text.split(".text.")[1:]:
+        lines = re.findall(r"^ +/\*\w{4,}\*/ +(?:@!?U?P\w+ )?([\w.]+)", part, re.M)
+        name = part.split(",")[0].split(":")[0]
+        found.setdefault(name, Counter()).update(lines)
+    return found
+
+
 def resources(tool: Ptxas, ptx: str, target: str) -> dict[str, Resources]:
     """Returns the resources of each kernel in PTX.
 
@@ -44,17 +77,11 @@ def resources(tool: Ptxas, ptx: str, target: str) -> dict[str, Resources]:
 
 def disassembled(ptx: str, target: str) -> list[str] | None:
     """Returns the names of the instructions of PTX that is assembled, or None without tools."""
-    found = [str(p / "bin" / "nvdisasm") for p in assembler._wheels()]
-    program = next(filter(None, map(shutil.which, ["nvdisasm", *found])), None)
-    tool = ptxas()
+    tool, program = ptxas(), nvdisasm()
     if tool is None or program is None:
         return None
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(tool.assemble(ptx, target))
-        file.flush()
-        text = subprocess.run([program, "-c", file.name], capture_output=True, text=True).stdout
-    names = re.findall(r"/\*[0-9a-f]{4}\*/ +(?:@\S+ +)?([A-Z][A-Z0-9_.]*)", text)
-    return [name for name in names if name != "NOP"]
+    found = instructions(tool, program, ptx, target).values()
+    return [name for some in found for name in some.elements() if name != "NOP"]
 
 
 def reported(report: str) -> dict[str, Resources]:

@@ -119,7 +119,9 @@ class TextKernel:
         device: Any = find(JitBackend.CUDA)
         capability = device.capability if device is not None else (7, 0)
         words = self._read.program.words
-        return cuda.compile(self.source, self._title, words, _fast_math(), capability).code
+        return cuda.compile(
+            self.source, self._title, words, _fast_math(), capability, packets=True
+        ).code
 
     # ---- Calls
 

@@ -20,7 +20,7 @@ from ..ir.node import BUFFER, make
 from ..run import cache, events, history, recompiled
 from ..run.launch import ErrorRecord, as_python, layout_of, link
 from ..target.cuda import nvvm
-from ..target.cuda.function import EACH, Compiled
+from ..target.cuda.function import EACH, PRIVATE_BYTES, Compiled
 from ..target.numpy.elementwise import ignored_number
 from ..text.program import Program
 from .memory import pattern_of
@@ -33,6 +33,9 @@ _WATCHED = _DEBUG | int(JitFlag.LaunchBlocking)
 
 MEASURED = 4
 """How many launches of a kernel are timed, besides those with `JitFlag.KernelHistory`."""
+
+ONE_LANE = 1 << 40
+"""A setting besides the flags: threads with one lane each, which access nothing beyond the last."""
 
 _LAST = 16  # bytes behind the parameter block: the number of lanes, the address of the counter
 
@@ -131,22 +134,26 @@ class CudaKernel(Kernel):
             return self._on_numpy(size, operands, record)
         inputs, literals, checks, targets = operands
         words: list[Any] = [record.address if record else 0]
-        for n in inputs:
-            words.append(n.data.address)
+        read = [n.data for n in inputs]
+        for b in read:
+            words.append(b.address)
         for n in literals:
             words.append(n.data)
         for c in checks:
             words.append(c.data[0])
-        written = []
+        written, large = [], False
         for e in targets:
             written.append((e.buffer, _expansion(e.dtype, e.size, e.reduce, e.mode)))
-        return self._queue_words(size, words, written, record)
+            large |= _is_large(e.dtype, e.size, e.mode)
+        code = self.code_for(size, read, large)
+        return self._queue_words(code, size, words, written, record)
 
     def repeated(self, step: Any, general: Callable[[list], None]) -> Callable[[list], None]:
         """From one launch to the next, only addresses change in the parameter block."""
         size, inputs, device = step.size, step.inputs, self.device
         numbers = [value for _, value in step.literals] + [data[0] for data, _ in step.checks]
         effects = [(k, _expansion(t, n, r, mode)) for k, t, n, r, mode in step.effects]
+        large = any(_is_large(t, n, mode) for _, t, n, _, mode in step.effects)
         results = [o and (o[0], o[1], 1 if o[2] else size) for o in step.outputs]
         checks, recorded = step.checks, bool(step.checks) or self.loops
 
@@ -162,7 +169,8 @@ class CudaKernel(Kernel):
             words += numbers
             written = [(values[k].data, expansion) for k, expansion in effects]
             self.counted += 1
-            outputs = self._queue_words(size, words, written, record)
+            code = self.code_for(size, read, large)
+            outputs = self._queue_words(code, size, words, written, record)
             link(read, outputs, [b for b, _ in written], record if checks else None)
             for o, b in zip(results, outputs, strict=True):
                 if o is not None:
@@ -171,12 +179,23 @@ class CudaKernel(Kernel):
 
         return run
 
+    def code_for(self, size: int, inputs: list[Buffer], large: bool) -> MachineCode:
+        """Returns the machine code for a launch, compiled if there is none. Whole packets are read
+        to their end, beyond which memory of other libraries may have ended. If a target of sums is
+        `large`, neighbouring threads had better add neighbouring lanes to it."""
+        setting = flags.current & self.flag_mask | (ONE_LANE if large else 0)
+        code = self.codes.get(setting) or self.compile(setting)
+        if size % code.form.lanes and any(b.owner is not None for b in inputs):
+            setting |= ONE_LANE
+            code = self.codes.get(setting) or self.compile(setting)
+        return code
+
     def _queue_words(
-        self, size: int, words: list[Any], written: Iterable[tuple[Buffer, Any]], record: Any
-    ) -> list[Buffer | None]:
+        self, code: MachineCode, size: int, words: list[Any],
+        written: Iterable[tuple[Buffer, Any]], record: Any,
+    ) -> list[Buffer | None]:  # fmt: skip
         """Queues a launch, given the words of the parameter block before its targets, and the
         targets with their expansions; see `launch`."""
-        code = self.codes.get(flags.current & self.flag_mask) or self.compile()
         device: Any = self.device
         block = device.pool.block
         # Buffers need not be kept beyond this function: memory freed then serves later launches
@@ -225,7 +244,7 @@ class CudaKernel(Kernel):
     def blocks(self, form: Any, size: int) -> int:
         """Returns the number of blocks of a launch."""
         device: Any = self.device
-        blocks = -(-size // form.threads)
+        blocks = -(-size // (form.threads * form.lanes))
         return min(blocks, form.each * device.multiprocessors) if form.strides else blocks
 
     def queue(
@@ -257,12 +276,12 @@ class CudaKernel(Kernel):
 
     # ---- Code
 
-    def compile(self) -> MachineCode:
-        """Returns the machine code, from the disk cache or compiled from the text."""
+    def compile(self, asked: int) -> MachineCode:
+        """Returns the machine code for a setting, from the disk cache or compiled from the text."""
         device: Any = self.device
         start = time.perf_counter()
         contract = bool(flags.current & JitFlag.FastMath)
-        setting = flags.current & self.flag_mask
+        setting = asked
         route = (numba_versions(),) if setting & _NUMBA else ()
         if route == ("",):  # not installed
             setting, route = setting & ~_NUMBA, ()
@@ -283,7 +302,7 @@ class CudaKernel(Kernel):
             form = form._replace(code="")
             code, self.state = MachineCode(device, form, image), "memory"
             cache.put(key, self.text, _encoded(form, image), bool(form.finish))
-        self.codes[flags.current & self.flag_mask] = code
+        self.codes[asked] = code
         self.seconds = time.perf_counter() - start
         self.compiled_at = self.launches
         if (sink := events.sink) is not None:
@@ -297,7 +316,8 @@ class CudaKernel(Kernel):
 
         device: Any = self.device
         options = contract, device.capability, bool(setting & _REDUCED), bool(setting & _NUMBA)
-        return cuda.compile(self.text, self.name, self.words, *options)
+        packets = not setting & ONE_LANE
+        return cuda.compile(self.text, self.name, self.words, *options, packets=packets)
 
     # ---- Debug mode
 
@@ -349,6 +369,11 @@ def _expansion(dtype: DType, size: int, reduce: str, mode: str) -> tuple[int, in
         return size, 0, b""
     start = ignored_number(reduce, np.dtype(wide.numpy))
     return size, wide.itemsize * elements(wide, size), pattern_of(wide, start)
+
+
+def _is_large(dtype: DType, size: int, mode: str) -> bool:
+    """Returns whether sums are not in the memory of a block."""
+    return mode == "expand" and elements(dtype, size) * dtype.accumulator.itemsize > PRIVATE_BYTES
 
 
 def _encoded(form: Any, image: bytes) -> bytes:

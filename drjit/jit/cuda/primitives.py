@@ -57,7 +57,7 @@ def _run(device: Any, spec: Any, size: int, grid: int, *arguments: Any) -> None:
     if kernel is None:
         kernel = device.kernel_table[key] = PrimitiveKernel(device, spec)
     kernel.counted += 1
-    code = kernel.codes.get(0) or kernel.compile()
+    code = kernel.codes.get(0) or kernel.compile(0)
     words = [a if isinstance(a, int) else a.address for a in arguments]
     kernel.queue(code, struct.pack(f"<{len(words)}q", *words), size, grid)
 
@@ -288,6 +288,9 @@ _MULTIPLY_ADDS = {
     8: [(64, 4, 1.0), (32, 2, 0.5)],
 }
 _TENSOR_CORES = [(128, 128, 2, 1.0), (64, 64, 2, 0.6), (16, 128, 1, 0.25), (128, 16, 8, 0.25)]
+# That of large products of halves: with 64 by 64 elements a warp, shared memory delivers as much as
+# tensor cores take, where 64 by 32 have to wait for it. There is a block on each multiprocessor.
+_LARGE_TILE, _LARGE_SPEED = (128, 256, 2, 1), 1.4
 # The smallest depth that is worth a block, in tiles.
 _DEEP = 8
 
@@ -352,6 +355,12 @@ def _tiled_products(
     ]
     if modern and (t is dt.f16 or (t is dt.f32 and reduced)):
         tilings = [(products.TensorCores(form, *shape), v) for *shape, v in _TENSOR_CORES]
+        large = products.TensorCores(form, *_LARGE_TILE)
+        tiles = -(-m // large.rows) * -(-n // large.columns) * count
+        if t is dt.f16 and 2 * tiles > device.multiprocessors:
+            if 4 * large.stage_bytes <= device.shared_limit:
+                large = large._replace(stages=4)
+            tilings.append((large, _LARGE_SPEED))
     best = None
     for spec, speed in tilings:
         tiles = -(-m // spec.rows) * -(-n // spec.columns) * count

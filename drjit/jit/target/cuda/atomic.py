@@ -6,7 +6,7 @@ called private here.
 """
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,13 @@ from ..simd.conversion import convert, first_element
 from ..simd.feature_loop import load_row, row_address
 from ..simd.ir import BYTES, FLOATS, MEMORY, SCALAR, Operand, constant
 from ..simd.loops import address, choose, loop, when
+from ..simd.memory import element_address
 from ..simd.reduction import accumulator
 from ..simd.vector_memory import FeatureVector
 from .calls import statement
-from .function import GpuFunction
+from .function import PRIVATE_BYTES, GpuFunction
 from .memory import lane_address
 
-PRIVATE_BYTES = 1 << 14
-"""Bytes of shared memory for a target."""
 PRIVATE_TARGETS = 2
 """How many targets of a kernel may have such memory."""
 
@@ -51,10 +50,23 @@ def scatter_reduce_expand(
     t: Any, code: str, op: str, k: int, a: int, n: int, x: str, index: Operand, mask: str
 ) -> None:
     """`scatter_reduce_expand(...)`."""
-    f, (acc, base) = t.f, block_accumulators(t, op, code, k, a, n)
-    with when(f, f.scalar("mask", mask)):
-        place = lane_address(f, MEMORY[acc], base, index)
-        atomic_update(f, op, acc, place, first_element(f, acc, convert(f, acc, code, x)))
+    f, acc, (kind, at) = t.f, accumulator(code), index
+    packets = (
+        (f.vector["mask"], mask),
+        (f.vector[acc], convert(f, acc, code, x)),
+        (f.vector[kind], at),
+    )
+    lanes = [
+        [f.op(f"extractelement {of} {v}, i32 {lane}") for of, v in packets]
+        for lane in range(f.lanes)
+    ]
+
+    def update(base: str, shared: bool) -> None:
+        for here, one, place in lanes:
+            with when(f, here):
+                atomic_update(f, op, acc, element_address(f, MEMORY[acc], base, kind, place), one)
+
+    in_block(t, (op, code, k, a, n), update)
 
 
 @statement("type reduction parameter parameter parameter index mask *operand")
@@ -62,30 +74,26 @@ def scatter_reduce_packet(
     t: Any, code: str, op: str, k: int, a: int, n: int, index: Operand, mask: str, *xs: str
 ) -> None:
     """`scatter_reduce_packet(...)`."""
-    f, (acc, base) = t.f, block_accumulators(t, op, code, k, a, n)
-    with when(f, f.scalar("mask", mask)):
-        place = lane_address(f, f"[{len(xs)} x {MEMORY[acc]}]", base, index)
-        parts = [first_element(f, acc, convert(f, acc, code, x)) for x in xs]
+    f, acc = t.f, accumulator(code)
+    parts = [first_element(f, acc, convert(f, acc, code, x)) for x in xs]
+    width = 4 if len(parts) % 4 == 0 else 2
+    can = t.module.options.capability >= (9, 0) and op == "add" and acc == "f32"
+    together = can and len(parts) % width == 0
 
-        def one_by_one() -> None:
+    def update(base: str, shared: bool) -> None:
+        place = lane_address(f, f"[{len(parts)} x {MEMORY[acc]}]", base, index)
+        if together and not shared:
+            for j in range(0, len(parts), width):
+                add_together(f, address(f, acc, place, j), parts[j : j + width])
+        else:
             for j, x in enumerate(parts):
                 atomic_update(f, op, acc, address(f, acc, place, j), x)
 
-        def together() -> None:
-            for j in range(0, len(parts), width):
-                _add_together(f, address(f, acc, place, j), parts[j : j + width])
-
-        width = 4 if len(parts) % 4 == 0 else 2
-        can = t.module.options.capability >= (9, 0) and op == "add" and acc == "f32"
-        if not can or len(parts) % width:
-            one_by_one()
-        elif base.startswith("%private"):  # perhaps shared memory, which has no such instruction
-            choose(f, f"{base}.small", one_by_one, together)
-        else:
-            together()
+    with when(f, f.scalar("mask", mask)):
+        in_block(t, (op, code, k, a, n), update)
 
 
-def _add_together(f: Any, place: str, parts: Sequence[str]) -> None:
+def add_together(f: Any, place: str, parts: Sequence[str]) -> None:
     """Adds 2 or 4 neighbouring floats to the memory of the GPU, by one instruction."""
     place = f.op(f"addrspacecast ptr {place} to ptr addrspace(1)")
     names = ", ".join([f"${k + 1}" for k in range(len(parts))])
@@ -126,11 +134,15 @@ def target_accumulators(t: Any, op: str, code: str, k: int, a: int, n: int) -> t
     return acc, t.f.pointer(a)
 
 
-def block_accumulators(t: Any, op: str, code: str, k: int, a: int, n: int) -> tuple[str, str]:
-    """Returns the same for a block, whose accumulators are in shared memory if the target is
-    small."""
+def in_block(
+    t: Any, target: tuple[str, str, int, int, int], update: Callable[[str, bool], None]
+) -> None:
+    """Emits updates of a target's accumulators, given their address and whether that is in shared
+    memory. If the target is small, they are in that of the block. Each memory has instructions of
+    its own, so there are two copies of the updates."""
     f: GpuFunction = t.f
-    acc, base = target_accumulators(t, op, code, k, a, n)
+    op, code, k, _, n = target
+    acc, base = target_accumulators(t, *target)
     found = t.private.get((op, code, k))
     if found is None and len(t.private) < PRIVATE_TARGETS and BYTES[acc] >= 4 and not t.top:
         found = t.private[op, code, k] = f"%private{len(t.private)}", acc, base, n
@@ -140,9 +152,12 @@ def block_accumulators(t: Any, op: str, code: str, k: int, a: int, n: int) -> tu
         f.once(f"{name}.fits", f"icmp ule i64 {size}, {count}")
         f.once(f"{name}.pays", f"icmp ule i64 {size}, %end")
         f.once(f"{name}.small", f"and i1 {name}.fits, {name}.pays")
-        f.once(f"{name}.own", f"addrspacecast ptr addrspace(3) {own} to ptr")
-        f.once(name, f"select i1 {name}.small, ptr {name}.own, ptr {base}")
-    return acc, base if found is None else found[0]
+        f.once(name, f"addrspacecast ptr addrspace(3) {own} to ptr")
+    if found is None:
+        update(base, False)
+        return
+    name = found[0]
+    choose(f, f"{name}.small", lambda: update(name, True), lambda: update(base, False))
 
 
 def _start(op: str, acc: str) -> str:

@@ -16,7 +16,7 @@ from ..simd.vector import VectorTranslator
 from ..simd.vector_memory import FeatureVector
 from . import fragments, pairs, shelf
 from .plan import OWN, KernelPlan
-from .translate import OneLane
+from .translate import OneThread
 
 # Operations that are put off after each other: then they are emitted.
 _DEEPEST = 64
@@ -95,7 +95,7 @@ class _Scope:
         self.filled: list[tuple[list[str], int]] = []
 
 
-class FeatureTranslator(OneLane, VectorTranslator):
+class FeatureTranslator(OneThread, VectorTranslator):
     """The part of a translator that keeps vectors in registers."""
 
     def __init__(self, plan: KernelPlan, *arguments: Any, **options: Any):

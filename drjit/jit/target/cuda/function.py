@@ -1,5 +1,5 @@
-"""LLVM IR for one thread of a GPU: functions with packets of a single lane, how threads of a warp
-and of a block work together, and how compiled kernels are launched.
+"""LLVM IR for one thread of a GPU: functions with packets of one or a few lanes, how threads of a
+warp and of a block work together, and how compiled kernels are launched.
 
 A kernel may be one of *whole warps*: its threads stay together, also those beyond the last lane,
 because instructions of the warp need all of them.
@@ -21,6 +21,8 @@ DYNAMIC = "@dynamic"
 
 THREADS = 256
 """Threads in a block."""
+PRIVATE_BYTES = 1 << 14
+"""Bytes of the shared memory of a block for a target of scatter-reductions."""
 EACH = 8
 """Blocks for each multiprocessor in a launch in which threads stride over the lanes."""
 
@@ -30,10 +32,12 @@ class Compiled(NamedTuple):
 
     The entry takes the parameter block by value, or its address if it is not `by_value`; then the
     number of lanes as 64 bits, and the address of a 32-bit counter, which is zero before and
-    afterwards. Each block has `threads` threads. If the kernel `strides`, any number of blocks
-    does all lanes, best `each` on every multiprocessor; otherwise there is a thread for each lane.
-    `finish` is the name of an entry with the same parameters to launch afterwards, by any number of
-    blocks, or empty. `shared` is the size in bytes of the dynamic shared memory.
+    afterwards. A thread takes a packet of `lanes` neighbouring lanes; with several, it also
+    accesses those beyond the last one, up to the end of the packet. Each block has `threads`
+    threads. If the kernel `strides`, any number of blocks does all lanes, best `each` on every
+    multiprocessor; otherwise there is a thread for each packet. `finish` is the name of an entry
+    with the same parameters to launch afterwards, by any number of blocks, or empty. `shared` is
+    the size in bytes of the dynamic shared memory.
     """
 
     code: str
@@ -44,15 +48,18 @@ class Compiled(NamedTuple):
     threads: int = THREADS
     shared: int = 0
     each: int = EACH
+    lanes: int = 1
 
 
 class GpuFunction(Function):
-    """A function of one thread."""
+    """A function of one thread, which has one lane, or a packet of neighbouring ones."""
 
     scope = ' syncscope("device")'
 
-    def __init__(self, first_number: int = 0, *, warps: bool = False, threads: int = THREADS):
-        super().__init__(GPU, 1, first_number)
+    def __init__(
+        self, first_number: int = 0, *, lanes: int = 1, warps: bool = False, threads: int = THREADS
+    ):
+        super().__init__(GPU, lanes, first_number)
         self.warps = warps  # whether it runs in whole warps
         self.threads = threads  # of a block
         self.computed: dict[Any, Any] = {}  # what `GpuCode.once` has computed, by its key
@@ -69,9 +76,17 @@ class GpuFunction(Function):
         return self.op(f"addrspacecast ptr addrspace(1) {place} to ptr")
 
     def any(self, mask: str) -> str:
-        """Returns whether a mask is true in the lane, or in any one of a whole warp."""
-        bit = self.bits(mask)
+        """Returns whether a mask is true in any lane of the thread, or of a whole warp."""
+        bit = self.in_thread(mask)
         return self.vote("any", bit) if self.warps else bit
+
+    def in_thread(self, mask: str) -> str:
+        """Returns whether a mask is true in any lane of the thread."""
+        kind, bit = self.vector["mask"], ""
+        for k in range(self.lanes):  # LLVM would make bits of one integer of them
+            one = self.op(f"extractelement {kind} {mask}, i32 {k}")
+            bit = self.op(f"select i1 {bit}, i1 true, i1 {one}") if bit else one
+        return bit
 
     def scalar(self, code: str, x: str) -> str:
         """Returns the only element of a packet."""

@@ -7,10 +7,11 @@ from typing import Any
 
 from ...device import STOP_WORD
 from ..simd.conversion import first_element, from_memory, to_memory
+from ..simd.elementwise import least
 from ..simd.interpolation import in_turn, operands
-from ..simd.ir import BYTES, MEMORY, SCALAR, Function, Operand, constant
+from ..simd.ir import BYTES, MEMORY, Function, Operand
 from ..simd.loops import address, when
-from ..simd.memory import cleared, element_address, safe_index
+from ..simd.memory import cleared, element_address, gather_lanes, safe_index
 from ..simd.module import table_constant
 from ..simd.translate import Translator
 from .calls import CALLS, statement
@@ -20,8 +21,8 @@ from .calls import CALLS, statement
 # before it stops loops.
 _LOOK = 4096
 
-# Bytes of the widest access.
-_WIDEST = 16
+WIDEST = 16
+"""Bytes of the widest access."""
 
 
 @contextmanager
@@ -34,16 +35,27 @@ def inside(t: Any) -> Iterator[None]:
         yield
 
 
+def _alignment(f: Function, code: str) -> int:
+    """Returns that of a packet: buffers begin at a multiple of the widest access."""
+    return min(f.lanes * BYTES[code], WIDEST)
+
+
 def loaded(f: Function, code: str, place: str) -> str:
-    """Loads the element of a packet."""
-    x = f.op(f"load {f.types.memory[code]}, ptr {place}, align {BYTES[code]}")
+    """Loads the elements of a packet."""
+    x = f.op(f"load {f.types.memory[code]}, ptr {place}, align {_alignment(f, code)}")
     return from_memory(f, code, x)
 
 
 def stored(f: Function, code: str, x: str, place: str) -> None:
-    """Stores the element of a packet."""
+    """Stores the elements of a packet."""
     value = to_memory(f, code, x)
-    f.do(f"store {f.types.memory[code]} {value}, ptr {place}, align {BYTES[code]}")
+    f.do(f"store {f.types.memory[code]} {value}, ptr {place}, align {_alignment(f, code)}")
+
+
+@statement("type pointer lane_range")
+def load(t: Translator, code: str, base: str) -> Operand:
+    """`load(T, p[k], i)`."""
+    return code, loaded(t.f, code, address(t.f, code, base, t.f.position()))
 
 
 @statement("type pointer lane_range operand")
@@ -70,20 +82,32 @@ def in_bounds(t: Any, p: ast.expr, site: ast.expr, x: Operand, n: ast.expr, mask
     # In a function, the words begin at an offset.
     place = n.slice if type(n) is ast.Subscript and type(n.slice) is ast.BinOp else None
     word = f.word_here(t.whole(place)) if place is not None else t.word(n)
-    one = f.scalar(code, index)
+    words, masks = f.vector["u64"], f.vector["mask"]
     if code == "u32":
-        one = f.op(f"zext i32 {one} to i64")
-    below = f.packet("mask", f.op(f"icmp ult i64 {one}, {word}"))
-    masks = f.vector["mask"]
+        index = f.op(f"zext {f.vector[code]} {index} to {words}")
+    below = f.op(f"icmp ult {words} {index}, {f.splat('u64', word)}")
     result = f.op(f"and {masks} {mask}, {below}")
-    bad = f.scalar("mask", f.op(f"xor {masks} {mask}, {result}"))
-    with when(f, bad, weights=", !prof !1"):
+    bad = f.op(f"xor {masks} {mask}, {result}")
+    with when(f, f.in_thread(bad), weights=", !prof !1"):
+        one, lane = _first(f, bad, index)
         record = t.pointer(p)
         claim = f.op(f"cmpxchg ptr {record}, i64 0, i64 1{f.scope} monotonic monotonic")
         with when(f, f.op(f"extractvalue {{i64, i1}} {claim}, 1")):
-            for k, value in enumerate((t.whole(site), one, word, "%i"), 1):
+            for k, value in enumerate((t.whole(site), one, word, lane), 1):
                 f.do(f"store i64 {value}, ptr {address(f, 'u64', record, k)}")
     return "mask", result
+
+
+def _first(f: Any, mask: str, index: str) -> tuple[str, str]:
+    """Returns the index of the first lane of a mask, and the number of that lane."""
+    last, words = f.lanes - 1, f.vector["u64"]
+    one, lane = f.op(f"extractelement {words} {index}, i32 {last}"), f"{last}"
+    for k in reversed(range(last)):
+        here = f.op(f"extractelement {f.vector['mask']} {mask}, i32 {k}")
+        x = f.op(f"extractelement {words} {index}, i32 {k}")
+        one = f.op(f"select i1 {here}, i64 {x}, i64 {one}")
+        lane = f.op(f"select i1 {here}, i64 {k}, i64 {lane}")
+    return one, f.op(f"add i64 %i, {lane}") if last else "%i"
 
 
 @statement("pointer mask")
@@ -123,14 +147,6 @@ def lane_address(f: Any, element: str, base: str, index: Operand) -> str:
     return element_address(f, element, base, code, f.scalar(code, x))
 
 
-@statement("type pointer index mask")
-def gather(t: Translator, code: str, base: str, index: Operand, mask: str) -> Operand:
-    """`gather(T, p[k], x, m)`."""
-    f = t.f
-    x = loaded(f, code, lane_address(f, MEMORY[code], base, safe_index(f, index, mask)))
-    return code, f.select(code, mask, x)
-
-
 @statement("type pointer index mask integer")
 def gather_packet(
     t: Translator, code: str, base: str, index: Operand, mask: str, count: int
@@ -143,7 +159,7 @@ def gather_packet(
 def _words(code: str, count: int) -> int:
     """Returns the number of components of a record that are accessed together: buffers begin at a
     multiple of the widest access."""
-    most = _WIDEST // BYTES[code]
+    most = WIDEST // BYTES[code]
     return next(k for k in (8, 4, 2, 1) if k <= most and count % k == 0)
 
 
@@ -209,9 +225,6 @@ def table(t: Any, name: ast.expr, index: Operand) -> Operand:
         table_constant(t, name, "internal addrspace(1)"),
         index,
     )
-    element, of, last = SCALAR[code], SCALAR[kind], constant(kind, number)
-    one = f.scalar(kind, x)
-    one = f.op(f"call {of} @llvm.umin.{of}({of} {one}, {of} {last})")
-    place = f.op(f"getelementptr {element}, ptr addrspace(1) {symbol}, {of} {one}")
-    x = f.op(f"load {element}, ptr addrspace(1) {place}, align {BYTES[code]}")
-    return code, f.packet(code, x)
+    x = least(f, kind, x, number)
+    base = f"addrspacecast (ptr addrspace(1) {symbol} to ptr)"
+    return code, gather_lanes(f, code, base, (kind, x))

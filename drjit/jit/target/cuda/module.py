@@ -1,18 +1,22 @@
 """From kernel text to an LLVM module for a GPU: the entry that gives each thread its lanes."""
 
 import ast
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+from .. import library
 from ..foreign import ForeignFunction
 from ..packet_width import VECTORS
-from ..simd.ir import Function
-from ..simd.kernel import definitions
-from ..simd.liveness import vector_names
+from ..simd.ir import BYTES, Function
+from ..simd.kernel import below_end, definitions
+from ..simd.liveness import most_alive, vector_names
 from ..simd.module import Module
-from ..simd.translate import Translator
+from ..simd.reduction import accumulator
+from ..simd.translate import CALLABLE, Translator
 from . import approximate, atomic, foreign, memory, products, sums, threads
-from .function import DYNAMIC, GPU, THREADS, Compiled, GpuFunction
+from .function import DYNAMIC, GPU, PRIVATE_BYTES, THREADS, Compiled, GpuFunction
+from .memory import WIDEST
 from .plan import DEFAULT, KernelPlan, Options
 from .translate import GpuTranslator
 from .vectors import GpuVectorTranslator
@@ -23,6 +27,21 @@ assert memory
 # Lines that inlined library functions may add. A call takes a GPU longer than a processor, and
 # fixes the registers of its operands.
 INLINE_LIMIT = 12_000
+
+_NEIGHBOURS = ("load", "store", "stream")
+# Statements after which a thread goes on to the next of its packets.
+_STRIDING = ("reduce", "scatter_reduce_expand")
+_OF_PACKETS = {
+    *_NEIGHBOURS, *_STRIDING, *CALLABLE, *library.names, *BYTES, "broadcast", "literal", "lane",
+    "active", "select", "bitcast", "in_bounds", "gather",
+}  # fmt: skip
+_MOST_LANES = 8
+_LONGEST = 120  # statements: beyond, arithmetic takes the time
+_MOST_REGISTERS = 128
+
+PACKET_THREADS = 128
+"""Threads in a block if each has a packet, so that small launches have blocks for all
+multiprocessors."""
 
 BY_VALUE = 500
 """Words of the largest parameter block that is passed by value; a larger one is in memory."""
@@ -38,7 +57,7 @@ class GpuModule(Module):
     options = DEFAULT
 
     def new_function(self, lanes: int, first_number: int = 0) -> Function:
-        return GpuFunction(first_number, warps=self.warps, threads=self.threads)
+        return GpuFunction(first_number, lanes=lanes, warps=self.warps, threads=self.threads)
 
     def chosen(self, name: str, code: str) -> str:
         if not self.contract:
@@ -51,6 +70,39 @@ class GpuModule(Module):
     def text(self, exported: list[str]) -> str:
         entry = f'attributes #5 = {{ nounwind "nvvm.maxntid"="{self.threads}" }}\n'
         return super().text(exported) + entry
+
+
+def packet_lanes(kernel: ast.FunctionDef) -> int:
+    """Returns how many neighbouring lanes a thread takes: as many as it loads or stores with one
+    instruction, in kernels that do little else. A single one where there is control flow; where
+    half of the accesses are gathers, which are faster if neighbouring threads read neighbouring
+    elements; and where the lanes would take too many registers. Scatter-reductions are expected to
+    go to the memory of the block."""
+    accesses, widest, targets = Counter[str](), 1, set[str]()
+    for node in ast.walk(kernel):
+        if type(node) in (ast.If, ast.While):
+            return 1
+        if type(node) is ast.Call:
+            name = cast("ast.Name", node.func).id
+            if name not in _OF_PACKETS:
+                return 1
+            accesses[name] += 1
+            if name == "scatter_reduce_expand":
+                targets.add(ast.unparse(node.args[2]))
+                if BYTES[accumulator(cast("ast.Name", node.args[0]).id)] < 4:
+                    return 1
+            if name in _NEIGHBOURS:
+                widest = max(widest, BYTES[cast("ast.Name", node.args[0]).id])
+    dense = sum([accesses[name] for name in _NEIGHBOURS])
+    if (
+        dense <= accesses["gather"]
+        or len(kernel.body) > _LONGEST
+        or len(targets) > atomic.PRIVATE_TARGETS
+    ):
+        return 1
+    lanes = min(WIDEST // widest, _MOST_LANES)
+    taken = lanes * -(-widest // 4) * most_alive(kernel.body)
+    return lanes if taken <= _MOST_REGISTERS else 1
 
 
 def translate(
@@ -67,18 +119,22 @@ def translate(
     Raises KernelError if the text violates the rules of the language.
     """
     definition, bodies = definitions(text)
-    module = GpuModule(GPU, 1, contract)
+    vectors = any(name in text for name in VECTORS)
+    lanes = packet_lanes(definition) if options.packets and not vectors else 1
+    module = GpuModule(GPU, lanes, contract)
     module.options, module.bodies = options, bodies
     module.translate = translate or module.translate
     by_value = words <= BY_VALUE
     plan = None
-    if any(name in text for name in VECTORS):
-        more = atomic.PRIVATE_BYTES * atomic.PRIVATE_TARGETS if "scatter_reduce_" in text else 0
+    if vectors:
+        more = PRIVATE_BYTES * atomic.PRIVATE_TARGETS if "scatter_reduce_" in text else 0
         plan = KernelPlan(definition.body, vector_names(definition.body), options, more)
         module.warps, module.threads = plan.warps, plan.threads
         if plan.shared:
             module.globals[DYNAMIC] = f"{DYNAMIC} = external addrspace(3) global [0 x i8], align 16"
-    f: Any = module.new_function(1)
+    elif lanes > 1 and not any(f"    {name}(" in text for name in _STRIDING):
+        module.threads = PACKET_THREADS
+    f: Any = module.new_function(lanes)
     before, origin = [], "entry"
     if plan is None:
         t: Any = GpuTranslator(module, f, text, is_kernel=True)
@@ -89,22 +145,9 @@ def translate(
         before, f.lines, origin = f.lines, [], f.block
     f.block = "packet"
     module.translate(t, definition)
-    # Whether a thread has several lanes, one after the other.
+    # Whether a thread has several packets, one after the other.
     strides = bool(t.carried or t.private) or (plan is not None and plan.shared > 0)
-    f.do("br label %latch")
-    f.start("latch")
-    if strides:
-        f.do("%next = add nsw i64 %i, %step")
-    f.do("br label %lanes" if strides else "br label %exit")
-    f.start("exit")
-    if plan is not None:
-        sums.finish(t)
-    atomic.combine(t)
-    threads.store_totals(t)
-    f.do("ret void")
-    if t.splits:
-        f.start("never")
-        f.do("ret void")
+    _end(t, plan, strides)
     start, origin = atomic.prepare(t, origin)
     start = [*before, *start, *_lanes(t, plan, origin, strides)]
     exported = [_entry(name, f, words, by_value, "\n".join(start))]
@@ -116,19 +159,39 @@ def translate(
         g.do("ret void")
         exported.append(_entry(finish, g, words, by_value, ""))
     form = Compiled(module.text(exported), name, by_value, strides, finish, module.threads)
+    form = form._replace(lanes=lanes)
     return form if plan is None else form._replace(shared=plan.shared, each=plan.each)
 
 
+def _end(t: Any, plan: KernelPlan | None, strides: bool) -> None:
+    """Writes what comes after the code of a packet."""
+    f = t.f
+    f.do("br label %latch")
+    f.start("latch")
+    if strides:
+        f.do("%next = add nsw i64 %i, %stride")
+    f.do("br label %lanes" if strides else "br label %exit")
+    f.start("exit")
+    if plan is not None:
+        sums.finish(t)
+    atomic.combine(t)
+    threads.store_totals(t)
+    f.do("ret void")
+    if t.splits:
+        f.start("never")
+        f.do("ret void")
+
+
 def _lanes(t: Any, plan: KernelPlan | None, origin: str, strides: bool) -> list[str]:
-    """Returns what comes before the code of a lane, from the end of the block `origin`: which lane
-    it is, and whether there is one."""
+    """Returns what comes before the code of a packet, from the end of the block `origin`: which
+    lanes it has, and whether there are any."""
     start = ["br label %lanes", "lanes:"]
     if strides:
-        start.append(f"%i = phi i64 [%first, %{origin}], [%next, %latch]")
+        start.append(f"%i = phi i64 [%begin, %{origin}], [%next, %latch]")
         for c in t.carried:
             start.append(f"{c.name} = phi {c.kind} [{c.start}, %{origin}], [{c.end}, %latch]")
     else:
-        start.append("%i = add i64 %first, 0")
+        start.append("%i = add i64 %begin, 0")
     bound = "%i"
     if t.f.warps:
         start.append("%warp.first = and i64 %i, -32")
@@ -139,6 +202,8 @@ def _lanes(t: Any, plan: KernelPlan | None, origin: str, strides: bool) -> list[
     start.append(f"%inside = icmp slt i64 {bound}, %end")
     start.append("br i1 %inside, label %packet, label %exit")
     start.append("packet:")
+    if t.needs_active:
+        start += below_end(t.f)
     if t.f.warps:
         start += ["%active.i = icmp slt i64 %i, %end", "%active = bitcast i1 %active.i to <1 x i1>"]
     return start
@@ -169,5 +234,7 @@ def _numbered(f: GpuFunction) -> dict[str, str]:
     f.once("%before", f"mul nuw nsw i64 %block, {f.threads}")
     f.once("%first", "add nuw nsw i64 %before, %thread")
     f.once("%step", f"mul nuw nsw i64 %blocks, {f.threads}")
+    f.once("%begin", f"mul nuw nsw i64 %first, {f.lanes}")
+    f.once("%stride", f"mul nuw nsw i64 %step, {f.lanes}")
     f.head |= head
     return f.head

@@ -59,10 +59,12 @@ def shared_limit(capability: tuple[int, int]) -> int:
 class Options(NamedTuple):
     """How products of vectors are computed: for which compute capability, and whether they are
     `reduced` in precision. Then sums of halves are halves themselves, and products in single
-    precision are those of tensor cores (see `tf32`)."""
+    precision are those of tensor cores (see `tf32`). With `packets`, threads may have several
+    lanes."""
 
     capability: tuple[int, int] = (7, 0)
     reduced: bool = False
+    packets: bool = False
 
 
 DEFAULT = Options()
@@ -224,8 +226,10 @@ class KernelPlan:
     @property
     def each(self) -> int:
         """How many blocks a multiprocessor should get: twice those that it has room for at once,
-        given how many registers kernels take."""
-        return int(min(max(2 * self._room, 1), EACH))
+        given how many registers kernels take. Blocks with sums, which take long to begin and to
+        end, stay for all lanes."""
+        waves = 1 if self.sums else 2
+        return int(min(max(waves * self._room, 1), EACH))
 
     @property
     def _room(self) -> float:
@@ -283,7 +287,7 @@ class KernelPlan:
 
     def by_warp(self, code: str) -> bool:
         """Returns whether products of a type use instructions of the warp."""
-        capability, reduced = self.options
+        capability, reduced, _ = self.options
         if code == "f32":
             return reduced and capability >= (8, 0)
         return code == "f16" and capability >= (7, 5)

@@ -19,7 +19,7 @@ own lanes to memory at once.
 """
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -27,6 +27,7 @@ from typing import Any
 from ..simd.atomic import atomic_update
 from ..simd.conversion import convert
 from ..simd.ir import BYTES
+from ..simd.loops import choose
 from ..simd.reduction import accumulator
 from ..simd.values import Value
 from . import atomic, fragments, pairs, tf32
@@ -70,10 +71,14 @@ def _target(t: Any, code: str, k: int, a: int, n: int, offset: int) -> GpuPointe
     return GpuPointer(f, acc, base) + t.c.word(position)
 
 
-def _add(t: Any, target: GpuPointer, at: Value, x: Value) -> None:
-    """Adds a number to the accumulator at a position, which has a sign: LLVM then knows that it is
-    near the next one."""
-    atomic_update(t.f, "add", target.code, (target + at.bits("i32")).name, x.name)
+def _add(t: Any, target: GpuPointer, at: Value, x: Value, *more: Value) -> None:
+    """Adds a number, or two, to the accumulators at a position, which has a sign: LLVM then knows
+    that it is near the next one."""
+    place = (target + at.bits("i32")).name
+    if more:
+        atomic.add_together(t.f, place, [x.name, *[y.name for y in more]])
+    else:
+        atomic_update(t.f, "add", target.code, place, x.name)
 
 
 # ---------------------------------------------------------------------------- rows of shared memory
@@ -251,31 +256,49 @@ def prepare(t: Any) -> None:
 
 def finish(t: Any) -> None:
     """After the lanes of a block: adds its sums to memory."""
-    c = t.c
     for s in t.plan.sums:
-        down, across, tall, wide = t.plan.split(s)
         target = _target(t, *s[:5])
-        first_row, first_column = c.warp // across * (16 * tall), c.warp % across * (8 * wide)
-        for k in range(tall * wide):
-            sums = (_home(t, s) + 4 * c.f.threads * k).load(4).elements()
-            i, j = divmod(k, wide)
-            exact = down * tall * 16 == s.rows and across * wide * 8 == s.columns
-            row, column = first_row + 16 * i, first_column + 8 * j
-            _add_tile(t, s, target, row, column, sums, whole=exact)
+        _in_pairs(t, target, [s.columns, s.stride], partial(_add_tiles, t, s, target))
     for flush in t.flushes:
         flush()
 
 
+def _in_pairs(
+    t: Any, target: GpuPointer, counts: Sequence[int], add: Callable[[int], None]
+) -> None:
+    """Adds numbers to memory, as many neighbours at a time as `add` is given: two where GPUs have
+    an instruction for that, these counts are even, and so is the address, which is known later."""
+    if t.module.options.capability < (9, 0) or target.code != "f32" or any(n % 2 for n in counts):
+        add(1)
+        return
+    f = t.f
+    address = f.op(f"and i64 {f.op(f'ptrtoint ptr {target} to i64')}, 7")
+    choose(f, f.op(f"icmp eq i64 {address}, 0"), lambda: add(2), lambda: add(1))
+
+
+def _add_tiles(t: Any, s: Sum, target: GpuPointer, together: int) -> None:
+    """Adds the tiles of a thread to memory."""
+    c = t.c
+    down, across, tall, wide = t.plan.split(s)
+    first_row, first_column = c.warp // across * (16 * tall), c.warp % across * (8 * wide)
+    exact = down * tall * 16 == s.rows and across * wide * 8 == s.columns
+    for k in range(tall * wide):
+        sums = (_home(t, s) + 4 * c.f.threads * k).load(4).elements()
+        i, j = divmod(k, wide)
+        row, column = first_row + 16 * i, first_column + 8 * j
+        _add_tile(t, s, target, row, column, sums, whole=exact, together=together)
+
+
 def _add_tile(
     t: Any, s: Sum, target: GpuPointer, row: Value, column: Value, sums: Sequence[Value], *,
-    whole: bool,
+    whole: bool, together: int = 1,
 ) -> None:  # fmt: skip
-    """Adds a tile of accumulators to memory."""
+    """Adds a tile of accumulators to memory, some neighbours at a time."""
     row, column = row + fragments.group(t.c), column + fragments.pair(t.c)
-    for k, x in enumerate(sums):
+    for k in range(0, len(sums), together):
         r, e = row + 8 * (k > 1), column + k % 2
         with _below(t.c, [] if whole else [(r, s.rows), (e, s.columns)]):
-            _add(t, target, r * s.stride + e, x)
+            _add(t, target, r * s.stride + e, *sums[k : k + together])
 
 
 @contextmanager
@@ -416,7 +439,9 @@ def accumulate(
     sums, halved = _columns_of_warp(t, v, mask)
 
     def add(values: Sequence[Value]) -> None:
-        _add_columns(t, v.count, _target(t, code, k, a, n, offset), values, halved)
+        target = _target(t, code, k, a, n, offset)
+        counts = [v.count, len(values), *halved.values()]
+        _in_pairs(t, target, counts, partial(_add_columns, t, v.count, target, values, halved))
 
     if t.depth:
         add(sums)
@@ -477,19 +502,21 @@ def _has_bit(c: GpuCode, bit: int) -> Value:
 
 
 def _add_columns(
-    t: Any, count: int, target: GpuPointer, sums: Sequence[Value], halved: dict[int, int]
-) -> None:
-    """Adds the sums of `_columns_of_warp` to memory; where several threads have one, the first."""
+    t: Any, count: int, target: GpuPointer, sums: Sequence[Value], halved: dict[int, int],
+    together: int,
+) -> None:  # fmt: skip
+    """Adds the sums of `_columns_of_warp` to memory, some neighbours at a time; where several
+    threads have one, the first."""
     c, number = t.c, t.c.number("u32", 0)
     for bit, half in halved.items():
         number = number + c.select(_has_bit(c, bit), c.number("u32", half), 0)
     others = sum(set(_BITS) - set(halved))
     limits = [(c.lane & others, 1)] if others else []
-    for k, x in enumerate(sums):
+    for k in range(0, len(sums), together):
         one = number + k
         column = fragments.pair(c) + (one & 1) + (one >> 1 << 3)
         with _below(c, [(column, count), *limits]):
-            _add(t, target, column, x)
+            _add(t, target, column, *sums[k : k + together])
 
 
 def _columns_of_lanes(t: Any, v: GpuVector, mask: str, acc: str, target: GpuPointer) -> None:

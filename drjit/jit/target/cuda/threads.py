@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..simd.atomic import combine
 from ..simd.compensated_sum import add_long, is_long
-from ..simd.conversion import convert, first_element
+from ..simd.conversion import convert, to_memory
 from ..simd.reduction import accumulator, neutral_number
 from ..simd.values import Value
 from .calls import statement
@@ -125,7 +125,7 @@ def reduce(t: Any, code: str, op: str, a: int, k: int, x: str) -> None:
     f, acc = t.f, accumulator(code)
     kind, start = f.vector[acc], f.constant(acc, neutral_number(op, acc))
     value = convert(f, acc, code, x)
-    if f.warps:
+    if f.warps or f.lanes > 1:
         value = f.select(acc, t.active(), value, start)
     carried = t.carry(kind, start)
     if is_long(op, acc):
@@ -145,7 +145,7 @@ def store_totals(t: Any) -> None:
     f, warps, counter = t.f, t.f.threads // WARP, "ptr addrspace(1) %counter"
     for number, (op, code, a, _, total) in enumerate(t.reductions):
         acc = accumulator(code)
-        x = Value(f, in_register(acc), 0, first_element(f, acc, total))
+        x = _over_lanes(c, op, Value(f, in_register(acc), f.lanes, to_memory(f, acc, total)))
         x = of_block(c, op, x, c.shared(f"totals.{number}", acc, warps))
         for _ in c.when(c.is_first):
             (GpuPointer(f, acc, f.pointer(a)) + c.block()).store(x)
@@ -163,6 +163,14 @@ def store_totals(t: Any) -> None:
         _last_block(c, t.reductions)
         for _ in c.when(c.is_first):
             f.do(f"store i32 0, {counter}")
+
+
+def _over_lanes(c: GpuCode, op: str, packet: Value) -> Value:
+    """Returns the reduction of the elements of a packet."""
+    first, *others = packet.elements()
+    for x in others:
+        first = c.combine(op, first, x)
+    return first
 
 
 def _last_block(c: GpuCode, reductions: Sequence[tuple]) -> None:

@@ -5,13 +5,13 @@ from functools import cached_property
 from typing import Any
 
 from ..simd import elementwise
-from ..simd.translate import Translator
+from ..simd.translate import ACTIVE, Translator
 from .calls import CALLS
 from .values import GpuCode
 
 
-class OneLane:
-    """What differs from packets: the part of a translator for one thread."""
+class OneThread:
+    """What differs from processors: the part of a translator for one thread."""
 
     calls = CALLS
     row_of = staticmethod(elementwise.row)  # LLVM fuses products with sums
@@ -30,6 +30,10 @@ class OneLane:
 
     def active(self) -> str:
         """Returns the mask of the lanes below the end of the range."""
+        this: Any = self
+        if this.module.lanes > 1:
+            this.needs_active = True
+            return ACTIVE
         return "%active" if self.f.warps else "splat (i1 true)"
 
     def pointer(self, e: ast.expr) -> str:
@@ -39,5 +43,5 @@ class OneLane:
         return self.f.pointer_here(k) if this.has_many_words else self.f.pointer(k)
 
 
-class GpuTranslator(OneLane, Translator):
+class GpuTranslator(OneThread, Translator):
     """Translates the statements of one function."""

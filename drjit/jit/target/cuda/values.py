@@ -71,6 +71,10 @@ class GpuPointer(Pointer):
         """Adds a number atomically; returns what was there."""
         return x.like(self.f.op(f"atomicrmw add {self.kind} {self}, {x.kind} {x} monotonic"))
 
+    def set_bits(self, x: Value) -> None:
+        """Sets the bits of an integer atomically."""
+        self.f.op(f"atomicrmw or {self.kind} {self}, {x.kind} {x} monotonic")
+
 
 class GpuCode(Code):
     """Code of one thread in a function under construction. Shared memory belongs to `module`."""
@@ -201,13 +205,6 @@ class GpuCode(Code):
         """Returns the result of a function of LLVM's of integers, such as `ctpop`."""
         operands = ", ".join((f"{x.kind} {x}", *options))
         return x.like(self.f.op(f"call {x.kind} @llvm.{name}.{x.kind}({operands})"))
-
-    def assembly(self, text: str, constraints: str, *operands: Value) -> Value:
-        """Returns the result of inline PTX, of 32 bits. It may need all threads of the warp, so it
-        stays in the branch where it is."""
-        given = ", ".join([f"{x.kind} {x}" for x in operands])
-        name = self.f.op(f'call i32 asm sideeffect "{text}", "{constraints}"({given}) convergent')
-        return Value(self.f, "u32", 0, name)
 
     def most(self, x: Value, y: int) -> Value:
         """Returns the larger of two integers with a sign."""

@@ -70,15 +70,15 @@ def _shift(f: Function, code: str, x: str, count: str, right: bool) -> str:
     if f.machine.is_gpu and width == 64:
         # LLVM turns a shift, and the choice of zero for counts that are too large, into one
         # instruction, which takes the lower half of the count only.
-        count = _least(f, code, count, width)
+        count = least(f, code, count, width)
     if arithmetic:
-        return f.op(f"ashr {vector} {x}, {_least(f, code, count, width - 1)}")
+        return f.op(f"ashr {vector} {x}, {least(f, code, count, width - 1)}")
     inside = f.op(f"icmp ult {vector} {count}, {f.constant(code, width)}")
     shifted = f.op(f"{op} {vector} {x}, {count}")
     return f.op(f"select {f.vector['mask']} {inside}, {vector} {shifted}, {vector} zeroinitializer")
 
 
-def _least(f: Function, code: str, x: str, limit: int) -> str:
+def least(f: Function, code: str, x: str, limit: int) -> str:
     """Returns unsigned integers, or a limit where they exceed it."""
     vector, most = f.vector[code], f.constant(code, limit)
     return f.op(f"call {vector} @llvm.umin.{f.types.suffix[code]}({vector} {x}, {vector} {most})")
@@ -255,7 +255,7 @@ def row(name: str, code: str, lanes: int, contract: bool) -> Row:
         rule = _from_template(
             rule.replace("{V}", spelling.vector[inner])
             .replace("{S}", spelling.suffix[inner])
-            .replace("{FAST}", "contract " if contract else "")
+            .replace("{FAST}", "contract " if contract and inner == code else "")
             .replace("{ONES}", f"splat ({SCALAR[inner]} -1)")
         )
     if inner != code:

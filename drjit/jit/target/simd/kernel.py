@@ -124,7 +124,7 @@ def _exported(t: Translator, name: str) -> str:
     if t.splits:
         f.start("never")
         f.do("ret void")
-    start = _carried(t, latch) + (_active(f) if t.needs_active else [])
+    start = _carried(t, latch) + (below_end(f) if t.needs_active else [])
     contraction.fuse(f)
     head = [f"{result} = {text}" for result, text in f.head.items()] + f.prologue
     if t.pauses:
@@ -174,7 +174,7 @@ def body(definition: ast.FunctionDef, t: Translator) -> tuple[list[str], list[st
         f.start("never")
         f.do(f"ret {kind} poison" if values else "ret void")
     if inner.needs_active:
-        f.prologue += _active(f)
+        f.prologue += below_end(f)
     own = [
         f"{kinds[code]} {parameter_name(a.arg)}" for a, code in zip(parameters, codes, strict=True)
     ]
@@ -191,7 +191,7 @@ def _stop(name: str, first: str, lanes: int) -> str:
     )
 
 
-def _active(f: Function) -> list[str]:
+def below_end(f: Function) -> list[str]:
     """Computes the mask of the lanes below the end: 32-bit comparisons of lane numbers with the
     remaining count."""
     vector = f.vector["u32"]

@@ -1,4 +1,4 @@
-"""Liveness of vectors in kernel text: finds their last uses, after which their memory is free."""
+"""Liveness of values in kernel text: finds last uses, after which the memory of vectors is free."""
 
 import ast
 from collections.abc import Iterator
@@ -47,6 +47,18 @@ def last_uses(statements: list[ast.stmt], names: set[str]) -> dict[int, list[str
     result: dict[int, list[str]] = {}
     _before(statements, set(), names, result)
     return result
+
+
+def most_alive(body: list[ast.stmt]) -> int:
+    """Returns how many values are needed at one time, at most, in a body without control flow."""
+    names = [target_names(s) if type(s) is ast.Assign else () for s in body]
+    over = last_uses(body, {name for some in names for name in some})
+    alive = most = 0
+    for s, some in zip(body, names, strict=True):
+        alive += len(some)
+        most = max(most, alive)
+        alive -= len(over.get(id(s), ()))
+    return most
 
 
 def _before(

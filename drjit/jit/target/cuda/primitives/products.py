@@ -363,35 +363,47 @@ class MultiplyAdds(NamedTuple):
 
 class TensorCores(NamedTuple):
     """Products by instructions for small matrices: of halves, or of single precision with operands
-    rounded to 11 bits (TF32). The warps of a block form `down` rows."""
+    rounded to 11 bits (TF32). The warps of a block form `down` rows, and a multiprocessor has room
+    for `together` blocks, whose tiles in shared memory have some `stages`."""
 
     layout: ProductForm
     rows: int
     columns: int
     down: int
+    together: int = 2
+    stages: int = 3
 
     @property
     def depth(self) -> int:
         """The depth of a tile."""
         return 32 if self.layout.code == "f16" else 16
 
+    @property
+    def forms(self) -> tuple[OperandForm, OperandForm]:
+        """The forms of the operands of a tile."""
+        # The gap puts rows that are read together into different banks.
+        code = self.layout.code
+        gap = 8 if code == "f16" else 4
+        a, b = self.layout.operands(code, self.rows, self.columns, self.depth, gap, None)
+        if code != "f16":
+            # Rows of a depth need another one.
+            a, b = (o if o.kept_along else o._replace(gap=8) for o in (a, b))
+        return a, b
+
+    @property
+    def stage_bytes(self) -> int:
+        """The shared memory of a stage."""
+        return sum([o.size for o in self.forms])
+
     def emit(self, c: EntryCode) -> None:
         """Writes the body."""
-        c.together = 2
-        layout, code = self.layout, self.layout.code
+        c.together = self.together
+        layout, code, forms = self.layout, self.layout.code, self.forms
         task = ProductTile(c, layout, self.rows, self.columns)
-        # The gap puts rows that are read together into different banks.
-        is_half = code == "f16"
-        gap = 8 if is_half else 4
-        forms = layout.operands(code, self.rows, self.columns, self.depth, gap, None)
-        if not is_half:
-            # Rows of a depth need another one.
-            a, b = (o if o.kept_along else o._replace(gap=8) for o in forms)
-            forms = a, b
         across = THREADS // WARP // self.down
         height, width = self.rows // self.down, self.columns // across
         top, left = c.warp // across * height, c.warp % across * width
-        fragments = _Halves(c, *forms) if is_half else _Singles(c, *forms)
+        fragments = _Halves(c, *forms) if code == "f16" else _Singles(c, *forms)
         y, x = height // 16, width // 8
 
         def multiply(first: GpuPointer, second: GpuPointer, sums: list[Value]) -> list[Value]:
@@ -404,8 +416,8 @@ class TensorCores(NamedTuple):
                     sums[at : at + 4] = c.multiplied(fragments.name, ab, sums[at : at + 4])
             return sums
 
-        zeros, stages = [c.number("f32", 0)] * (4 * y * x), STAGES[True] - 1
-        sums = accumulated(c, *task.loaded(forms), task.start, task.end, stages, zeros, multiply)
+        zeros, depths = [c.number("f32", 0)] * (4 * y * x), (task.start, task.end)
+        sums = accumulated(c, *task.loaded(forms), *depths, self.stages, zeros, multiply)
         # Of each small matrix, a lane has two elements in two rows.
         row = top + (c.lane >> 2)
         column = left + ((c.lane & 3) << 1)

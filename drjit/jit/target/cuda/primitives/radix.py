@@ -3,8 +3,8 @@ once; then each pass is a single one over memory, in which tiles look back for t
 digits before them. A. Adinets, D. Merrill, "Onesweep: a faster least significant digit radix sort
 for GPUs" (2022).
 
-A warp finds which of its lanes have equal digits by votes on their bits (S. Ashkiani et al., "GPU
-multisplit", 2016).
+A warp finds which of its lanes have equal digits by words in shared memory, one for each digit, in
+which each of them sets its bit.
 """
 
 from collections.abc import Sequence
@@ -23,11 +23,6 @@ DIGIT = 8
 BINS = 1 << DIGIT
 STATUS = 2
 """How many states of a word of a tile each pass adds."""
-# The lanes whose bit of a digit is the same. LLVM would make twice as many instructions of it.
-_SAME_BIT = (
-    "{{ .reg .pred p; and.b32 $0, $1, {bit}; setp.ne.b32 p, $0, 0; "
-    "vote.sync.ballot.b32 $0, p, -1; @!p not.b32 $0, $0; }}"
-)
 _WARPS = THREADS // WARP
 
 assert BINS == THREADS  # a thread for each digit
@@ -140,6 +135,8 @@ class _TileSort:
         # How many keys with each digit the warps have; later, where these begin in the tile.
         self.counters = c.shared("counters", "u32", _WARPS * BINS)
         self.own = self.counters + c.warp * BINS
+        # The lanes of each warp that have a digit.
+        self.lanes = c.shared("lanes", "u32", _WARPS * BINS) + c.warp * BINS
 
     def load(self, base: GpuPointer, fill: int) -> list[Value]:
         """Returns elements of the tile."""
@@ -169,21 +166,25 @@ class _TileSort:
         """Returns digits, and how many equal ones come before in the warp."""
         c = self.c
         for k in range(BINS // WARP):
-            (self.own + (c.lane + WARP * k)).store(c.number("u32", 0))
+            for words in (self.own, self.lanes):
+                (words + (c.lane + WARP * k)).store(c.number("u32", 0))
         c.f.meet()
         digits = [_digit(key, shift.cast(key.code)) for key in keys]
         return digits, [self._rank(digit) for digit in digits]
 
     def _rank(self, digit: Value) -> Value:
-        c = self.c
-        peers = c.assembly(_SAME_BIT.format(bit=1), "=r,r", digit)
-        for k in range(1, DIGIT):
-            peers = peers & c.assembly(_SAME_BIT.format(bit=1 << k), "=r,r", digit)
+        c, lanes = self.c, self.lanes + digit
+        lanes.set_bits(c.special("lanemask.eq"))
+        c.f.meet()
+        peers = lanes.load()
+        c.f.meet()
         earlier, later = peers & c.special("lanemask.lt"), peers & c.special("lanemask.gt")
         before, old = c.call("ctpop", earlier), [c.number("u32", 0)]
-        # The last of them counts them all.
+        # The last of them counts them all, and leaves no bits for the next key.
         for _ in c.when(later == 0, old):
             old[0] = (self.own + digit).add(before + 1)
+            lanes.store(c.number("u32", 0))
+        c.f.meet()
         # A shuffle takes the lane modulo 32: 31 less the number of leading zeros.
         last = ~c.call("ctlz", peers, "i1 true")
         return c.shuffled("idx", old[0], last) + before
