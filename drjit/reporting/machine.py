@@ -96,7 +96,7 @@ def _prepared(text: str, lanes: int, layout: str, cost: int) -> kernel.CpuKernel
     """Returns a kernel with packets of a number of lanes. It is nobody else's."""
     made = kernel.CpuKernel(text, layout, cost)
     variant = Variant(key_of(text, 0, lanes), lanes)
-    made.adopt(made._from_disk([variant]) or made._compiled(variant, 0))
+    made.adopt(made._from_disk([variant]) or made.compiled(variant, 0))
     return made
 
 

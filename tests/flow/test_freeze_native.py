@@ -199,7 +199,7 @@ def test_a_kernel_gets_a_better_form(monkeypatch, replayed):
     dr.sync_thread()
     options = variants.compiler_options()
     for k in [k for k in kernel.kernels() if k.address and k.launches > before.get(k, 0)]:
-        k.adopt(k._compiled(variants.optimized(k, options), options))
+        k.adopt(k.compiled(variants.optimized(k, options), options))
     for _ in range(4):
         for found, values in zip(f(*inputs), expected, strict=True):
             np.testing.assert_array_equal(found.numpy(), values)

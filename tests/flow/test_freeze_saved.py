@@ -332,7 +332,7 @@ def test_texts_are_checked(tmp_path: Path) -> None:
         written(**changed)
         with pytest.raises(FileFormatError):
             dr.load(file)
-    written(machine=["another"])
+    written(machines={name: ["another"] for name in facts["machines"]})
     assert same(dr.load(file, trusted=True)(floats(8), numbers(8)), gathered(floats(8), numbers(8)))
 
 

@@ -14,6 +14,7 @@ from ...array import leaf, tree
 from ...array.base import ArrayBase
 from ...function.ad.grad import enable_grad
 from ...function.exchange import kernel_pack
+from ...jit import flags
 from ...jit.backend import JitBackend
 from ...jit.cpu import launcher, variants
 from ...jit.cpu.kernel import CompiledCode
@@ -30,6 +31,7 @@ from .recordings import Family, GeneralRecording, Structure
 from .stored import Reader, Writer
 
 VERSION = 1
+_COMPILING = int(flags.JitFlag.FastMath | flags.JitFlag.NumbaCompiler)
 _BY_VALUE = frozenset(("constant", "number", "set", "host", "hashed", "slice"))
 
 
@@ -124,7 +126,8 @@ def described(function: Frozen, what: str) -> tuple[list[np.ndarray], dict[str, 
     ]
     facts = {
         "name": getattr(function, "__name__", "function"), "structures": structures, "state": state,
-        "kernels": kernels, "classes": w.classes, "machine": _machine(),
+        "kernels": kernels, "classes": w.classes,
+        "machines": {d.backend.name: _machine(d) for d in {k.device for k in w.kernels}},
         "code": [_machine_code(k, w) for k in w.kernels], "launcher": _launcher(w),
     }  # fmt: skip
     return w.arrays, {"function": VERSION, **facts, "digest": digest(w.arrays, facts)}
@@ -139,27 +142,27 @@ def digest(arrays: Sequence[np.ndarray], facts: dict[str, Any]) -> str:
     return state.hexdigest()
 
 
-def _machine() -> list[Any]:
-    """Returns what the machine code of kernels depends on."""
-    flags = variants.compiler_options()
-    return [*kernel_pack.machine(), kernel_pack.contents_of_package(), flags]
+def _machine(device: Any) -> list[str]:
+    """Returns what the machine code of kernels of a device depends on."""
+    made_by = kernel_pack.machine() if device.on_host else device.image_facts()
+    own = kernel_pack.contents_of_package(), int(flags.current & _COMPILING)
+    return [*map(str, (*made_by, *own))]
 
 
-def _machine_code(kernel: Any, w: Writer) -> list[Any] | None:
-    """Returns the packet width, whether there is a finish function, and the number of the array
-    with the machine code of a kernel of the processor."""
-    options = variants.compiler_options()
-    if not kernel.device.on_host or options & variants.NUMBA:
-        return None
-    variant = variants.optimized(kernel, options)
-    found: Any = cache.get(variant.key)
-    if found is None:
-        from ...jit.target import simd
-
-        contract = bool(options & variants.FAST_MATH)
-        found = simd.compile(kernel.text, kernel.name, variant.lanes, contract)
-        cache.put(variant.key, kernel.text, found.code, found.has_finish)
-    return [variant.lanes, found.has_finish, w.array(np.frombuffer(found.code, np.uint8))]
+def _machine_code(kernel: Any, w: Writer) -> list[list[Any]]:
+    """Returns rows for the machine code of a kernel: its packet width, or setting, whether there is
+    a finish function, and the number of the array."""
+    if kernel.device.on_host:
+        variant = variants.optimized(kernel, variants.compiler_options())
+        if cache.get(variant.key) is None:
+            kernel.compiled(variant, variants.compiler_options())
+        found = [(variant.lanes, cache.get(variant.key))]
+    else:
+        found = [(setting, cache.get(kernel.key_of(setting)[0])) for setting in kernel.codes]
+    return [
+        [which, entry.has_finish, w.array(np.frombuffer(entry.code, np.uint8))]
+        for which, entry in found if entry is not None
+    ]  # fmt: skip
 
 
 def _launcher(w: Writer) -> int | None:
@@ -169,14 +172,15 @@ def _launcher(w: Writer) -> int | None:
     return None if found is None else w.array(np.frombuffer(found.code, np.uint8))
 
 
-def _use_machine_code(kernel: Any, row: list[Any], r: Reader) -> None:
-    if not kernel.address:
+def _use_machine_code(kernel: Any, which: int, has_finish: bool, code: bytes) -> None:
+    if not kernel.device.on_host:
+        cache.put(kernel.key_of(which)[0], kernel.text, code, has_finish)
+    elif not kernel.address:
         from ...jit.target.image import Loaded
 
-        lanes, has_finish, code = row
-        image = Loaded(r.arrays[code].tobytes(), kernel.name, has_finish)
-        key = variants.key_of(kernel.text, variants.compiler_options(), lanes)
-        kernel.adopt(CompiledCode(image, "disk", variants.Variant(key, lanes), 0.0))
+        key = variants.key_of(kernel.text, variants.compiler_options(), which)
+        image = Loaded(code, kernel.name, has_finish)
+        kernel.adopt(CompiledCode(image, "disk", variants.Variant(key, which), 0.0))
 
 
 def _structure(w: Writer, key: tuple, s: Structure) -> dict[str, Any]:
@@ -259,14 +263,14 @@ def loaded(
             lines = text.splitlines()
             read(Source(f"kernel {number}", what, 0, lines, 0, read.__code__, {}.__getitem__))
         r.kernels.append(_kernel(r.device(backend), text, r.value(layout), r.value(work)))
-    if trusted and facts["machine"] == _machine():
-        if facts["launcher"] is not None:
-            key, present = launcher.cached()
-            if present is None:
-                cache.put(key, "launcher", arrays[facts["launcher"]].tobytes(), False)
-        for k, code in zip(r.kernels, facts["code"], strict=True):
-            if code is not None:
-                _use_machine_code(k, code, r)
+    if trusted:
+        key, present = launcher.cached()
+        for k, rows in zip(r.kernels, facts["code"], strict=True):
+            if facts["machines"][k.device.backend.name] == _machine(k.device):
+                for which, has_finish, code in rows:
+                    _use_machine_code(k, which, has_finish, arrays[code].tobytes())
+                if k.device.on_host and present is None and facts["launcher"] is not None:
+                    cache.put(key, "launcher", arrays[facts["launcher"]].tobytes(), False)
     structures: dict[tuple, Structure] = {}
     keys: list[tuple] = []
     for row in facts["structures"]:

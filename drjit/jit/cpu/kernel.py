@@ -282,7 +282,7 @@ class CpuKernel(Kernel):
         code = self._from_disk(candidates)
         if code is None:
             recompiled.count(self.text)
-            compiled = partial(self._compiled, candidates[-1], options)
+            compiled = partial(self.compiled, candidates[-1], options)
             if not waits and self._submit(compiled, urgent=True):
                 return
             code = compiled()
@@ -295,7 +295,7 @@ class CpuKernel(Kernel):
         options = variants.compiler_options()
         if not self.failed and not options & variants.NUMBA:
             best = variants.optimized(self, options)
-            self._submit(lambda: self._from_disk([best]) or self._compiled(best, options))
+            self._submit(lambda: self._from_disk([best]) or self.compiled(best, options))
 
     def _submit(self, work: Callable[[], CompiledCode], urgent: bool = False) -> bool:
         """Has another thread compile or load code; returns whether that was possible."""
@@ -350,7 +350,7 @@ class CpuKernel(Kernel):
             return CompiledCode(loaded, "disk", variant, seconds)
         return None
 
-    def _compiled(self, variant: Variant, options: int) -> CompiledCode:
+    def compiled(self, variant: Variant, options: int) -> CompiledCode:
         """Compiles a variant."""
         from ..target import simd
         from ..target.image import Loaded

@@ -281,13 +281,7 @@ class CudaKernel(Kernel):
         device: Any = self.device
         start = time.perf_counter()
         contract = bool(flags.current & JitFlag.FastMath)
-        setting = asked
-        route = (numba_versions(),) if setting & _NUMBA else ()
-        if route == ("",):  # not installed
-            setting, route = setting & ~_NUMBA, ()
-        kind = device.image_facts()
-        facts = "cuda", contract, setting, self.words, kind, cache.gpu_files()
-        key = cache.digest(self.text, *facts, *route)
+        key, setting = self.key_of(asked)
         entry, code = cache.get(key), None
         if entry is not None:
             try:
@@ -309,6 +303,16 @@ class CudaKernel(Kernel):
             sink.made("load" if self.state == "disk" else "compile", start, self)
         self.log_code()
         return code
+
+    def key_of(self, setting: int) -> tuple[str, int]:
+        """Returns the key of machine code in the disk cache, and the setting that is possible."""
+        contract = bool(flags.current & JitFlag.FastMath)
+        route = (numba_versions(),) if setting & _NUMBA else ()
+        if route == ("",):  # not installed
+            setting, route = setting & ~_NUMBA, ()
+        device: Any = self.device
+        facts = "cuda", contract, setting, self.words, device.image_facts(), cache.gpu_files()
+        return cache.digest(self.text, *facts, *route), setting
 
     def lowered(self, contract: bool, setting: int = 0) -> Any:
         """Returns the kernel as PTX, and how to launch it, for a setting of flags."""
