@@ -216,12 +216,12 @@ class Process:
         compile, queue = CudaKernel.compile, CudaKernel.queue
         blocking = self.how in ("blocking", "checked")
 
-        def compiled(kernel: CudaKernel) -> Any:
+        def compiled(kernel: CudaKernel, setting: int) -> Any:
             self.kernels[kernel.name] = kernel
             if blocking:
                 self.write(kernel)
             try:
-                return compile(kernel)
+                return compile(kernel, setting)
             except Exception as error:
                 error.add_note(f"This was compiled or loaded: kernel {kernel.name}.")
                 raise

@@ -49,7 +49,8 @@ from drjit.opt import Adam
 
 
 def elementary(at: Setting) -> Iterator[Row]:
-    """Every function on every type."""
+    """Every function on every type: as polynomials, which have the same bits everywhere, and with
+    the approximations of the machine."""
     rng = np.random.default_rng(1)
     unary = (
         "sin", "cos", "tan", "exp", "exp2", "log", "log2", "sqrt", "cbrt", "erf", "tanh", "asin",
@@ -61,7 +62,10 @@ def elementary(at: Setting) -> Iterator[Row]:
         functions["power"] = lambda x: dr.abs(x) ** type(x)(1.7)
         functions["atan2"] = lambda x: dr.atan2(x, x + 1)
         for name, f in functions.items():
-            yield f"{name} {kind.__name__}", lambda f=f, x=x: f(x).numpy()
+            yield f"{name} {kind.__name__}", lambda f=f, x=x: exact(f, x)
+        for name in ("sin", "cos", "exp", "exp2", "log", "log2", "tanh", "power"):
+            f = functions[name]
+            yield f"float {name} {kind.__name__}", lambda f=f, x=x: f(x).numpy()
     for kind in (Int, UInt, Int64, UInt64):
         a = kind(rng.integers(0, 1000, 700))
         b = kind(rng.integers(1, 40, 700))
@@ -71,6 +75,12 @@ def elementary(at: Setting) -> Iterator[Row]:
             "bits": lambda a, b: dr.popcnt(a) + dr.lzcnt(b) + dr.tzcnt(a ^ b),
         }.items():  # fmt: skip
             yield f"{name} {kind.__name__}", lambda g=g, a=a, b=b: g(a, b).numpy()
+
+
+def exact(f: Callable, x: Any) -> np.ndarray:
+    """Computes without approximations."""
+    with dr.scoped_set_flag(dr.JitFlag.FastMath, False):
+        return f(x).numpy()
 
 
 def memory(at: Setting) -> Iterator[Row]:

@@ -144,7 +144,7 @@ def test_a_kernel_that_fails(run):
     for folder in ("fails", "fails.blocking"):
         has_kernel(run.parts / folder, "x0 * x0")
     launches = (run.parts / "fails.blocking" / "launches.log").read_text()
-    assert "1 blocks of 256 threads, 3 lanes, 0 bytes of dynamic shared memory" in launches
+    assert "1 blocks of 128 threads, 3 lanes, 0 bytes of dynamic shared memory" in launches
 
 
 def test_results_that_differ_or_that_one_side_lacks(run):
