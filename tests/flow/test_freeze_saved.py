@@ -142,6 +142,8 @@ def test_functions_do_the_same(name: str, tmp_path: Path, tier: str) -> None:
     dr.save(file, frozen)
     for trusted in (False, True):
         loaded = dr.load(file, trusted=trusted)
+        dr.save(tmp_path / "again.dr", loaded)
+        loaded = dr.load(tmp_path / "again.dr")
         for n in (8, 12) if name == "primitives" else (8, 12, 16, 8):  # products have fixed sizes
             expected, found = f(*arguments(n)), loaded(*arguments(n))
             assert same(frozen(*arguments(n)), found)
@@ -153,8 +155,10 @@ def test_state_lives_on_in_the_function(tmp_path: Path) -> None:
     frozen(floats(8))
     dr.save(tmp_path / "f.dr", frozen)
     loaded = dr.load(tmp_path / "f.dr")
-    for _ in range(3):
+    for k in range(3):
         assert same(frozen(floats(8)), loaded(floats(8)))
+        dr.save(tmp_path / f"{k}.dr", loaded)  # as it is by then
+        loaded = dr.load(tmp_path / f"{k}.dr")
     assert not same(loaded(floats(8)), loaded(floats(8)))
 
 
@@ -301,6 +305,19 @@ def test_versions(tmp_path: Path) -> None:
         array_file.write(file, {"0": np.zeros(3)}, facts, "test")
         with pytest.raises(FileFormatError, match=why):
             dr.load(file)
+
+
+def test_what_has_yet_to_be_computed(tmp_path: Path) -> None:
+    offset = dr.opaque(Float, 1, 3)
+
+    @dr.freeze
+    def f(x: Float) -> Float:
+        return x + offset
+
+    f(floats(3))
+    offset = offset * 2 + 5
+    dr.save(tmp_path / "f.dr", f)
+    assert same(dr.load(tmp_path / "f.dr")(floats(3)), floats(3) + 7)
 
 
 def test_texts_are_checked(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from ...jit import flags
 from ...jit.backend import JitBackend
 from ...jit.cpu import launcher, variants
 from ...jit.cpu.kernel import CompiledCode
-from ...jit.ir.node import LITERAL, literal
+from ...jit.ir.node import BUFFER, LITERAL, literal
 from ...jit.lazy import np
 from ...jit.run import cache, freeze, freeze_size, schedule
 from ...jit.run.freeze import Recording
@@ -26,7 +26,7 @@ from ...jit.text.user.reading import Source
 from ...jit.text.user.text import read
 from .explain import differences
 from .frozen import Frozen, FrozenFunction
-from .layout import InputLayout, keys_and_parts, kind_of
+from .layout import InputLayout, keys_and_parts, kind_of, nodes_in
 from .recordings import Family, GeneralRecording, Structure
 from .stored import Reader, Writer
 
@@ -40,11 +40,12 @@ class SavedFunction(FrozenFunction):
     its arguments in the arrays of `state`."""
 
     def __init__(
-        self, name: str, structures: dict[tuple, Structure], keys: list[tuple], state: list[Any]
+        self, name: str, structures: dict[tuple, Structure], reader: Reader, state: list[Any]
     ) -> None:
         super().__init__(self._untraced, -1, -1, JitBackend.Invalid, True)
         self.__name__ = self.__qualname__ = name
-        self._what, self._structures, self._keys, self._state = name, structures, keys, state
+        self._what, self._structures, self._state = name, structures, state
+        self.reader = reader
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         inputs = (*args, *kwargs.values()) if kwargs else args
@@ -74,7 +75,8 @@ class SavedFunction(FrozenFunction):
     def _recorded(self, tree: Any, inputs: Any, layout: InputLayout) -> Any:
         known = self._structures.get((_shown(layout.key),))
         if known is None:
-            why = min([differences(tuple(layout.key), key) for key in self._keys], key=len)[0]
+            keys = [tuple(map(self.reader.value, json.loads(key))) for (key,) in self._structures]
+            why = min([differences(tuple(layout.key), key) for key in keys], key=len)[0]
         elif [repr(layout.nodes[k].data) for k, _ in layout.literals] != known.last:
             why = "numbers in its arguments differ"
         else:
@@ -95,7 +97,9 @@ def _shown(key: Sequence[Any]) -> str:
 # ---- Writing
 
 
-def described(function: Frozen, what: str) -> tuple[list[np.ndarray], dict[str, Any]]:
+def described(
+    function: Frozen | SavedFunction, what: str
+) -> tuple[list[np.ndarray], dict[str, Any]]:
     """Returns the arrays of a file for a frozen function, and its facts.
 
     Raises:
@@ -108,19 +112,23 @@ def described(function: Frozen, what: str) -> tuple[list[np.ndarray], dict[str, 
             "arguments"
         )
     w = Writer()
-    with schedule.lock:
+    if isinstance(function, SavedFunction):
+        w.classes |= function.reader.classes
+    with schedule.lock:  # under which nothing waits
         rows = [
-            (key, s)
+            (key, s.last, sorted(s.changing), _families(s))
             for key, s in function._structures.items()
-            if any(map(len, s.families.values()))
         ]
-        if not rows:
-            raise RuntimeError(f"{what}: the function has not been recorded: call it first")
-        try:
-            structures = [_structure(w, key, s) for key, s in rows]
-            state = _Objects(w).texts(function._implicit(((), {})))
-        except TypeError as error:
-            raise TypeError(f"{what}: it depends on {error}, which cannot be saved") from None
+    rows = [row for row in rows if row[-1]]
+    if not rows:
+        raise RuntimeError(f"{what}: the function has not been recorded: call it first")
+    implicit = function._implicit(((), {}))
+    schedule.evaluate([n for n in nodes_in(implicit) if n.op is not BUFFER])
+    try:
+        structures = [_structure(w, *row) for row in rows]
+        state = _Objects(w).texts(implicit)
+    except TypeError as error:
+        raise TypeError(f"{what}: it depends on {error}, which cannot be saved") from None
     kernels = [
         [k.device.backend.name, k.text, w.text(k.program), w.text(k.work)] for k in w.kernels
     ]
@@ -183,17 +191,23 @@ def _use_machine_code(kernel: Any, which: int, has_finish: bool, code: bytes) ->
         kernel.adopt(CompiledCode(image, "disk", variants.Variant(key, which), 0.0))
 
 
-def _structure(w: Writer, key: tuple, s: Structure) -> dict[str, Any]:
-    families = []
-    for values, f in s.families.items():
-        recorded = [_recording(w, r) for r in f.recorded.values()]
-        general = [[_recording(w, g.recording), w.text(g.fixed), w.text(g.even)] for g in f.general]
-        if recorded or general:
-            families.append([list(values), recorded, general])
-    shown = json.loads(_shown(key))
+def _families(s: Structure) -> list[tuple]:
+    """Returns the recordings of a structure by the values of literals."""
+    found = [(values, [*f.recorded.values()], [*f.general]) for values, f in s.families.items()]
+    return [row for row in found if row[1] or row[2]]
+
+
+def _structure(
+    w: Writer, key: tuple, last: list, changing: list[int], families: list[tuple]
+) -> dict[str, Any]:
+    shown = key[0] if type(key[0]) is str else _shown(key)  # of a function from a file
     for part in key:
         w.text(part)  # has the classes noted
-    return {"key": shown, "last": s.last, "changing": sorted(s.changing), "families": families}
+    rows = []
+    for values, recorded, general in families:
+        wider = [[_recording(w, g.recording), w.text(g.fixed), w.text(g.even)] for g in general]
+        rows.append([list(values), [_recording(w, r) for r in recorded], wider])
+    return {"key": json.loads(shown), "last": last, "changing": changing, "families": rows}
 
 
 def _recording(w: Writer, r: Recording) -> dict[str, Any]:
@@ -272,9 +286,7 @@ def loaded(
                 if k.device.on_host and present is None and facts["launcher"] is not None:
                     cache.put(key, "launcher", arrays[facts["launcher"]].tobytes(), False)
     structures: dict[tuple, Structure] = {}
-    keys: list[tuple] = []
     for row in facts["structures"]:
-        keys.append(r.value(row["key"]))
         made = Structure(row["last"], set(row["changing"]))
         for values, recorded, general in row["families"]:
             f = made.families[tuple(values)] = Family()
@@ -288,7 +300,7 @@ def loaded(
         structures[(json.dumps(row["key"]),)] = made
     objects = _ReadObjects(r)
     state = [objects.value(text) for text in facts["state"]]
-    return SavedFunction(facts["name"], structures, keys, state)
+    return SavedFunction(facts["name"], structures, r, state)
 
 
 def _kernel(device: Any, text: str, layout: Any, work: Any) -> Any:

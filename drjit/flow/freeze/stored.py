@@ -171,7 +171,7 @@ class Reader:
 
     def __init__(self, arrays: list[np.ndarray], classes: dict[str, Any]) -> None:
         self.arrays, self.kernels = arrays, list[Kernel]()
-        self._rows = classes
+        self.classes = classes
         self._made: dict[str, Any] = {}
 
     def value(self, text: Any) -> Any:
@@ -225,7 +225,7 @@ class Reader:
                 raise ValueError(f"the class {name}")
             return found
         if name not in self._made:
-            kind, fields, hashable = self._rows[name]
+            kind, fields, hashable = self.classes[name]
             members: dict[str, Any] = {"__module__": "__main__", "__qualname__": name}
             if kind == "sequence":
                 made: Any = namedtuple(name.rpartition(".")[2], fields)
