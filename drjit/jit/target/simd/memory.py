@@ -200,7 +200,7 @@ def gather_lanes(f: Function, code: str, base: str, index: Operand, align: int =
 def lane_addresses(f: Function, element: str, base: str, index: Operand) -> list[str]:
     """Returns the address of every lane's element, for an index that is valid in every lane."""
     (code, x), count = index, f.lanes
-    if f.machine.is_gpu and code == "u32":
+    if (count == 1 or f.machine.is_gpu) and code == "u32":
         code, x = "u64", f.op(f"zext {f.vector['u32']} {x} to {f.vector['u64']}")
     if code == "u32":
         # Two at a time: moving a lane to a general register costs more than splitting it there.
