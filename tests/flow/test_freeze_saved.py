@@ -35,6 +35,7 @@ from drjit.auto.ad import (
 from drjit.flow.freeze import saved
 from drjit.function.exchange import array_file
 from drjit.function.exchange.array_file import FileFormatError
+from drjit.jit.cpu import launcher
 from drjit.opt import Adam
 
 
@@ -237,7 +238,9 @@ print("llvmlite" in sys.modules)
 """
 
 
-def test_a_program_without_the_code(tmp_path: Path) -> None:
+def test_a_program_without_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher.functions()
+    monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path / "mine"))  # which lacks the launcher
     frozen = dr.freeze(moved)
     for n in (8, 12):
         frozen(Ray(Array3f(floats(n), 0, 1) + 0, floats(n), 3))

@@ -175,9 +175,8 @@ def _machine_code(kernel: Any, w: Writer) -> list[list[Any]]:
 
 def _launcher(w: Writer) -> int | None:
     """Returns the number of the array with the code that starts kernels of the processor."""
-    launcher.functions()
-    _, found = launcher.cached()
-    return None if found is None else w.array(np.frombuffer(found.code, np.uint8))
+    code = launcher.machine_code()
+    return None if code is None else w.array(np.frombuffer(code, np.uint8))
 
 
 def _use_machine_code(kernel: Any, which: int, has_finish: bool, code: bytes) -> None:

@@ -52,6 +52,14 @@ def cached() -> tuple[str, cache.CachedKernel | None]:
     return key, cache.get(key)
 
 
+def machine_code() -> bytes | None:
+    """Returns the launcher's code, if there is a disk cache to keep it."""
+    if cached()[1] is None:
+        loader.addresses("launcher", _EXPORTED, level=_LEVEL)
+    found = cached()[1]
+    return None if found is None else found.code
+
+
 @functools.cache
 def functions() -> SimpleNamespace:
     """Returns the compiled functions for ctypes, of which only `await_` releases the GIL, and the
