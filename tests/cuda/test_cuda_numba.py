@@ -212,9 +212,13 @@ def test_the_flag_chooses(gpu, monkeypatch):
     """Kernels of `drjit.cuda` are compiled by NVVM then, and there are those of both routes."""
     seen: list[str] = []
     compiled = cuda.compile
-    monkeypatch.setattr(
-        cuda, "compile", lambda *a: seen.append((made := compiled(*a)).code) or made
-    )
+
+    def compile(*arguments, **options):
+        made = compiled(*arguments, **options)
+        seen.append(made.code)
+        return made
+
+    monkeypatch.setattr(cuda, "compile", compile)
     found = []
     for flag in (0, JitFlag.NumbaCompiler, 0):
         monkeypatch.setattr(flags, "current", int(JitFlag.Default) | flag)
