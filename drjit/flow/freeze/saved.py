@@ -356,6 +356,8 @@ class _ReadObjects:
         return found
 
     def _container(self, kind: str, cls: Any, keys: Any, parts: list, at: int) -> Any:
+        if kind_of(cls) != kind:  # whose constructor may do anything
+            raise ValueError(f"the class {cls.__qualname__}")
         if kind in ("struct", "object"):
             made = self._made[at] = object.__new__(cls)
             for name, part in zip(keys, parts, strict=True):

@@ -50,8 +50,12 @@ class Record:
 
 def is_known(cls: type) -> bool:
     """Returns whether who loads a function has a class as well."""
-    top = cls.__module__.partition(".")[0]
-    return cls in _BUILTIN or (top in (_PACKAGE, "numpy") and not issubclass(cls, Record))
+    inside = cls.__module__.partition(".")[0] == _PACKAGE and not issubclass(cls, Record)
+    return cls in _BUILTIN or inside or _is_of_numpy(cls)
+
+
+def _is_of_numpy(cls: type) -> bool:
+    return cls.__module__ == "numpy" and issubclass(cls, (np.generic, np.ndarray))
 
 
 class Writer:
@@ -185,9 +189,6 @@ class Reader:
             return _TUPLES[kind]._make(map(self.value, of))
         return _READERS[kind](self, of)
 
-    def dtype(self, name: str) -> DType:
-        return by_name(name)
-
     def constant(self, row: list[Any]) -> Node:
         number, name, backend = row
         dtype, values = by_name(name), self.arrays[number]
@@ -218,10 +219,10 @@ class Reader:
             return _BUILTINS.get(name, FunctionType)
         module, _, qualified = name.partition(":")
         if qualified:
-            if module.partition(".")[0] not in (_PACKAGE, "numpy"):
+            if module != "numpy" and module.partition(".")[0] != _PACKAGE:
                 raise ValueError(f"the class {name}")
             found = getattr(importlib.import_module(module), qualified)
-            if not isinstance(found, type):
+            if not isinstance(found, type) or not is_known(found):
                 raise ValueError(f"the class {name}")
             return found
         if name not in self._made:
@@ -250,7 +251,7 @@ _READERS: dict[str, Any] = {
     "enum": lambda r, v: r.cls(v[0])[v[1]],
     "integer": lambda r, v: int(v),
     "float": lambda r, v: float.fromhex(v),
-    "dtype": Reader.dtype,
+    "dtype": lambda r, v: by_name(v),
     "kernel": lambda r, v: r.kernels[v],
     "constant": Reader.constant,
     "device": Reader.device,

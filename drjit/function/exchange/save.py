@@ -172,11 +172,7 @@ def _load_function(path: Path, state: Any, trusted: bool, what: str) -> Any:
         version = facts.pop("function", None)
         if type(version) is not int:
             raise FileFormatError(f"{what}: the file has no frozen function")
-        if version > saved.VERSION:
-            raise FileFormatError(
-                f"{what}: the file was written by a newer version (its format is {version}, this "
-                f"version reads up to {saved.VERSION})"
-            )
+        _check_version(version, saved.VERSION, what)
         arrays = []
         for k in range(len(contents.arrays)):
             if str(k) not in contents.arrays:
@@ -184,6 +180,14 @@ def _load_function(path: Path, state: Any, trusted: bool, what: str) -> Any:
             arrays.append(contents.arrays[str(k)]().read())
         with array_file.expecting("a frozen function", what):
             return saved.loaded(arrays, facts, trusted, what)
+
+
+def _check_version(version: int, newest: int, what: str) -> None:
+    if version > newest:
+        raise FileFormatError(
+            f"{what}: the file was written by a newer version (its format is {short(version)}, "
+            f"this version reads up to {newest})"
+        )
 
 
 def _text(contents: Contents, what: str) -> dict[str, str]:
@@ -197,11 +201,7 @@ def _text(contents: Contents, what: str) -> dict[str, str]:
     where = f"{what}: its facts"
     if type(version) is not int or version < 1:
         raise damage(where, "a version from 1", short(version))
-    if version > _VERSION:
-        raise FileFormatError(
-            f"{what}: the file was written by a newer version (its format is {short(version)}, "
-            f"this version reads up to {_VERSION})"
-        )
+    _check_version(version, _VERSION, what)
     text = facts.get("text")
     if type(text) is not dict or not all(type(value) is str for value in text.values()):
         raise damage(where, "'text': names with texts", short(text))
