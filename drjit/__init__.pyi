@@ -163,7 +163,7 @@ from .function.data.sorting import argmin as argmin
 from .function.data.sorting import argsort as argsort
 from .function.data.sorting import median as median
 from .function.data.sorting import sort as sort
-from .function.data.unique import unique as unique
+from .function.data.sorting import unique as unique
 from .function.evaluation import copy as copy
 from .function.evaluation import eval as eval
 from .function.evaluation import flush_thread as flush_thread

@@ -47,8 +47,7 @@ _NAMES = {
         "array_split column_stack concat dstack hstack meshgrid repeat reverse row_stack split "
         "stack tile vstack"
     ),
-    "function.data.sorting": "argmax argmin argsort median sort",
-    "function.data.unique": "unique",
+    "function.data.sorting": "argmax argmin argsort median sort unique",
     "function.evaluation": "copy eval flush_thread make_opaque schedule sync_thread",
     "function.exchange.migrate": "migrate",
     "function.exchange.save": "load save",

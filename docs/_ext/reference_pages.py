@@ -30,8 +30,7 @@ PAGES = {
     ),
     "shape": (
         "Shapes and order",
-        "function.data.shape function.data.layout function.data.reorder function.data.sorting "
-        "function.data.unique",
+        "function.data.shape function.data.layout function.data.reorder function.data.sorting",
     ),
     "reductions": ("Reductions and scans", "function.data.reduce function.data.scan"),
     "derivatives": (

@@ -1,11 +1,14 @@
 """Loops over one-dimensional arrays that become part of a kernel and record no derivatives."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..array import leaf
+from ..array.special import traced_once
+from ..jit.ir import dtype as dt
 from ..jit.ir.node import Node
 from ..jit.trace import record
+from .conversion import is_array, related
 
 
 def kernel_loop(
@@ -25,3 +28,19 @@ def kernel_loop(
             lambda nodes: [a._node for a in body(*arrays(nodes))],
         )
     )
+
+
+def repeated(steps: int, f: Callable[..., Sequence[Any]], state: Sequence[Any], *args: Any) -> list:
+    """Returns `state` after `steps` steps `state = f(state, *args)`, in a loop if these are traced
+    arrays of one class without derivatives. `f` and `args` are those of `traced_once`."""
+    cls = type(state[0])
+    traced = is_array(state[0]) and cls._kind == "leaf"
+    if not traced or any(type(a) is not cls or a._var is not None for a in state):
+        for _ in range(steps):
+            state = f(state, *args)
+        return list(state)
+    return kernel_loop(
+        [related(cls, dtype=dt.u32)(0), *state],
+        lambda k, *_: k < steps,
+        lambda k, *x: [k + 1, *traced_once(f, x, *args)],
+    )[1:]

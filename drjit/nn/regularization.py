@@ -57,7 +57,7 @@ class LayerNorm(Module):
     ) -> None:
         check_sizes("LayerNorm", features=features)
         affine = bool(elementwise_affine)
-        self.config = (features, float(eps), affine, affine and bool(bias))
+        self.config = features, float(eps), affine, affine and bool(bias)
         self.weights: ArrayBase | MatrixView | None = None
         self.bias: ArrayBase | MatrixView | None = None
 
@@ -84,11 +84,9 @@ class LayerNorm(Module):
         kind = arg.type if isinstance(arg, CoopVec) else type(arg)
         x = _converted(arg, with_dtype(kind, dt.f32) if kind._dtype is dt.f16 else kind)
 
-        axes: Any = {}
-        if not isinstance(x, CoopVec):
-            axes = {"axis": max(x.ndim - 2, 0), "keepdims": True}
-        x = x - total(x, **axes) * (1 / n)
-        x = x * rsqrt(fma(total(x * x, **axes), 1 / n, eps))
+        along = {} if isinstance(x, CoopVec) else {"axis": max(x.ndim - 2, 0), "keepdims": True}
+        x = x - total(x, **along) * (1 / n)
+        x = x * rsqrt(fma(total(x * x, **along), 1 / n, eps))
         if self.weights is not None:
             x = x * self._vector(self.weights, x)
         if self.bias is not None:
@@ -103,9 +101,8 @@ class LayerNorm(Module):
                 "pack(net)', and tensors those from before packing"
             )
         if isinstance(parameter, MatrixView):
-            return cast(
-                CoopVec([entry(parameter, k) for k in range(parameter.shape[0])]), like.type
-            )
+            entries = [entry(parameter, k) for k in range(parameter.shape[0])]
+            return cast(CoopVec(entries), like.type)
         column = (len(parameter), 1) if len(shape(like)) > 1 else (len(parameter),)
         return type(like)(type(parameter)(parameter.array, column))
 

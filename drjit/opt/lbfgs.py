@@ -19,6 +19,7 @@ from ..jit.ir import dtype as dt
 from ..jit.tuples import NamedTuple
 from .optimizer import Optimizer, blank, entries, tracked
 
+_WHAT = "dr.opt.LBFGS.step()"
 _DECREASE, _CURVATURE = 1e-4, 0.9
 _TRIALS, _GROWTH = 12, 4.0
 
@@ -117,12 +118,11 @@ class LBFGS(Optimizer[tuple[int, tuple, tuple]]):
             TypeError: `closure` is no function, or its result is not a single number.
             RuntimeError: it leaves no gradients, or a parameter has a learning rate of its own.
         """
-        what = "dr.opt.LBFGS.step()"
         if not callable(closure):
-            raise TypeError(f"{what}: expected a function, not {type_label(closure)}")
+            raise TypeError(f"{_WHAT}: expected a function, not {type_label(closure)}")
         rate = float(self.lr[0] if isinstance(self.lr, ArrayBase) else self.lr)
         if any(lr is not None for _, _, lr, _ in self.state.values()):
-            raise RuntimeError(f"{what}: learning rates of single parameters are not supported")
+            raise RuntimeError(f"{_WHAT}: learning rates of single parameters are not supported")
         loss, gradients = self._evaluated(closure)
         here = _Point(0.0, float(loss), 0.0, gradients)
         for _ in range(self.max_iter):
@@ -153,16 +153,15 @@ class LBFGS(Optimizer[tuple[int, tuple, tuple]]):
 
     def _evaluated(self, closure: Callable[[], Any]) -> tuple[Any, list]:
         """Returns the loss for the current parameters, and the gradients."""
-        what = "dr.opt.LBFGS.step()"
         values = [*self.values()]
         clear_grad(values)
         loss = closure()
         found = leaf_arrays(loss)
         if len(found) != 1 or len(found[0]) != 1:
-            raise TypeError(f"{what}: the loss must be one number, not {type_label(loss)}")
+            raise TypeError(f"{_WHAT}: the loss must be one number, not {type_label(loss)}")
         if all(a._var.grad is None for a in leaf_arrays(values)):
             raise RuntimeError(
-                f"{what}: the function left no gradients. It has to read the parameters from the "
+                f"{_WHAT}: the function left no gradients. It has to read the parameters from the "
                 "optimizer, as in opt[name], and to call dr.backward(loss)"
             )
         gradients = [entries(value.grad) for value in values]
@@ -242,11 +241,10 @@ def _searched(at: Callable[[float], _Point], start: _Point, t: float) -> _Point:
     low, high = start, None
     for _ in range(_TRIALS):
         here = at(t)
-        if not here.loss <= start.loss + _DECREASE * t * start.slope:  # or it is not finite
-            high = here
-        elif abs(here.slope) <= -_CURVATURE * start.slope:
+        low_enough = here.loss <= start.loss + _DECREASE * t * start.slope  # and finite
+        if low_enough and abs(here.slope) <= -_CURVATURE * start.slope:
             return here
-        elif here.slope < 0:
+        if low_enough and here.slope < 0:
             low = here
         else:
             high = here

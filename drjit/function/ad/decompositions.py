@@ -14,21 +14,11 @@ from typing import Any
 from ...array import pytree
 from ...array.base import type_label
 from ...array.promote import resolve
-from ...array.special import (
-    dot,
-    fma,
-    from_rows,
-    kind_of,
-    of_components,
-    of_rows,
-    rows_of,
-    traced_once,
-)
-from ...jit.ir import dtype as dt
-from ..conversion import T, in_single, is_array, related, unexpected
-from ..kernel_loop import kernel_loop
+from ...array.special import dot, fma, kind_of, of_components, of_rows, rows_of, traced_once
+from ..conversion import T, in_single, related, unexpected
+from ..kernel_loop import repeated
 from ..math.arithmetic import abs, copysign, maximum, select
-from ..math.linalg import check_matrix, divided, root
+from ..math.linalg import check_square, divided, root
 from .grad import detach, replace_grad
 
 Rows = list[list[Any]]
@@ -52,7 +42,7 @@ def cholesky(arg: T, /) -> T:
     [[[2, 0],
       [1, 2]]]
     """
-    _check(arg, "dr.cholesky")
+    check_square(arg, "dr.cholesky")
     return in_single(_cholesky, arg)
 
 
@@ -85,7 +75,7 @@ def solve(a: Any, b: T, /) -> T:
     >>> dr.solve(Matrix2f([[0, 2], [1, 1]]), Array2f(4, 5))
     [[3, 2]]
     """
-    _check(a, "dr.solve")
+    check_square(a, "dr.solve")
     fits = kind_of(b) in ("vector", "matrix") and len(b) == len(a) and b._dtype is a._dtype
     if not fits or b.__meta__.dims[1:] not in ((), a.__meta__.dims[1:]):
         expected = f"a vector or matrix of {len(a)} rows that goes with {type_label(a)}"
@@ -113,7 +103,7 @@ def _eliminated(entries: Sequence[Any], n: int) -> list:
     for k in reversed(range(n)):
         rest = rows[k][n:]
         for factor, x in zip(rows[k][k + 1 : n], solved, strict=True):
-            rest = [fma(-factor, v, r) for v, r in zip(x, rest, strict=True)]
+            rest = _less(rest, factor, x)
         solved.insert(0, [divided(r, rows[k][k]) for r in rest])
     return _joined(solved)
 
@@ -141,7 +131,7 @@ def eigh(arg: T, /) -> tuple[Any, T]:
     >>> dr.allclose(v @ dr.diag(w) @ v.T, [[2, 1], [1, 2]])
     [True]
     """
-    _check(arg, "dr.eigh")
+    check_square(arg, "dr.eigh")
     return in_single(_eigh, arg)
 
 
@@ -178,7 +168,7 @@ def svd(arg: T, /) -> tuple[T, Any, T]:
     >>> dr.allclose(u @ dr.diag(s) @ vt, [[0, 2], [-3, 0]])
     [True]
     """
-    _check(arg, "dr.svd")
+    check_square(arg, "dr.svd")
     return in_single(_svd, arg)
 
 
@@ -205,10 +195,7 @@ def _normalized(columns: Rows, sizes: list) -> Rows:
         empty = size <= 1e-18
         other = [divided(c, root(square)) for c in other]
         unit = _selected(empty, other, [divided(c, select(empty, 1.0, size)) for c in x])
-        rest = [
-            [fma(-a, b, c) for b, c in zip(unit, r, strict=True)]
-            for a, r in zip(unit, rest, strict=True)
-        ]
+        rest = [_less(r, a, unit) for a, r in zip(unit, rest, strict=True)]
         found.append(unit)
     return found
 
@@ -223,21 +210,9 @@ def _swept(m: Any, symmetric: bool) -> tuple[Rows, Any]:
     n, entries = len(m), _joined(rows_of(detach(m)))
     largest = reduce(maximum, map(abs, entries))
     scale = select(largest == 0, 1.0, largest)
-    kind = type(entries[0])
-    state = []
-    for k in range(n):
-        state += [divided(c, scale) for c in entries[k::n]]
-        state += [kind(float(i == k)) for i in range(n)]
-    if is_array(entries[0]) and kind._kind == "leaf":
-        _, *state = kernel_loop(
-            [related(kind, dtype=dt.u32)(0), *state],
-            lambda k, *_: k < _SWEEPS[n],
-            lambda k, *x: [k + 1, *traced_once(_sweep, x, n, symmetric)],
-        )
-    else:
-        for _ in range(_SWEEPS[n]):
-            state = _sweep(state, n, symmetric)
-    return _rows(state, 2 * n), scale
+    units = rows_of(type(m)(1))
+    columns = [[divided(c, scale) for c in entries[k::n]] + units[k] for k in range(n)]
+    return _rows(repeated(_SWEEPS[n], _sweep, _joined(columns), n, symmetric), 2 * n), scale
 
 
 def _sweep(state: Sequence[Any], n: int, symmetric: bool) -> list:
@@ -311,10 +286,8 @@ def _refined(a: Any, u: Any, v: Any, s: list, gap: Any) -> tuple[Any, list, Any]
         against = select(apart, change, 0.5 * (r[i][j] - q[i][j]))
         return 0.5 * (together + against), 0.5 * (together - against)
 
-    changes = [[entry(i, j) for j in range(n)] for i in range(n)]
-    left, right = (
-        from_rows(type(u), [[pair[k] for pair in row] for row in changes]) for k in (0, 1)
-    )
+    changes = zip(*[entry(i, j) for i in range(n) for j in range(n)], strict=True)
+    left, right = (of_rows(type(u), entries, n) for entries in changes)
     refined = u + u @ left
     return refined, values, refined if u is v else v + v @ right
 
@@ -325,14 +298,12 @@ def _refined(a: Any, u: Any, v: Any, s: list, gap: Any) -> tuple[Any, list, Any]
 def _clear_below(rows: Rows, k: int) -> None:
     """Subtracts multiples of row k from those below, so that these begin with zeros."""
     for i in range(k + 1, len(rows)):
-        factor = divided(rows[i][k], rows[k][k])
-        rows[i] = [fma(-factor, x, y) for x, y in zip(rows[k], rows[i], strict=True)]
+        rows[i] = _less(rows[i], divided(rows[i][k], rows[k][k]), rows[k])
 
 
-def _check(value: Any, what: str) -> None:
-    check_matrix(value, what)
-    if len(value) != len(value._components[0]._components):
-        raise unexpected(what, "a square matrix", value, "got")
+def _less(x: list, factor: Any, y: list) -> list:
+    """Returns x - factor * y."""
+    return [fma(-factor, b, a) for a, b in zip(x, y, strict=True)]
 
 
 def _joined(rows: Sequence) -> list:
@@ -344,7 +315,7 @@ def _rows(entries: Sequence[Any], n: int) -> Rows:
 
 
 def _of_columns(cls: Any, columns: Rows) -> Any:
-    return from_rows(cls, zip(*columns, strict=True))
+    return of_rows(cls, _joined([*zip(*columns, strict=True)]), len(columns))
 
 
 def _vector(a: Any, components: list) -> Any:

@@ -165,11 +165,13 @@ def _variables(tree: Any, what: str, per_lane: bool, width: int = 1) -> Any:
     def copied(value: Any) -> Any:
         size = max([width, *map(len, pytree.leaf_arrays(value))])
         even = map_leaves(value, lambda a: leaf.resize(a, size) if len(a) == 1 else a)
-        return map_leaves(
-            even, lambda a: leaf.from_value(type(a), memory_rules.copy(leaf.value(a)))
-        )
+        return map_leaves(even, _copy)
 
     return _mapped(copied, tree)
+
+
+def _copy(a: Any) -> Any:
+    return leaf.from_value(type(a), memory_rules.copy(leaf.value(a)))
 
 
 def _table(y: Any, inputs: Any, mode: str, per_lane: bool, what: str) -> Any:
@@ -206,11 +208,9 @@ def _derivatives(outer: list[Any], inner: list[Any], mode: str, per_lane: bool) 
         seeds = [1] if per_lane else [cls(lanes(cls, n) == k) for k in range(n)]
         passes = [_traversed(a, seed, ends, reverse) for seed in seeds]
         for b, *parts in zip(ends, *passes, strict=True):
-            if per_lane:
-                (made,) = parts
-            else:
-                flat = concat(parts) if parts else type(b)()
-                made = tensor(tensor_class(type(b)), flat, (n, len(b)))
+            made = concat(parts or [type(b)()])
+            if not per_lane:
+                made = tensor(tensor_class(type(b)), made, (n, len(b)))
                 made = made if reverse else transpose(made)
             found[(id(a), id(b)) if reverse else (id(b), id(a))] = made
     return found

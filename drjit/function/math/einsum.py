@@ -1,7 +1,7 @@
 """Sums of products of tensors in Einstein's notation, by products of matrices where possible."""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, combinations
 from math import prod
 from typing import Any, TypeAlias
@@ -55,9 +55,7 @@ def einsum(subscripts: str, /, *operands: Any) -> Any:
     except ValueError as error:
         raise ValueError(f"{WHAT}({subscripts!r}): {error}; the shapes are {shapes}") from None
 
-    def computed(*tensors: Any) -> Any:
-        return _contracted(tensors, labels, result, sizes)
-
+    computed = partial(_contracted, labels, result, sizes)
     if _is_matrix_product(labels, result):
         return computed(*tensors)
     return in_single(computed, *tensors)  # half precision is rounded once, at the end
@@ -133,9 +131,7 @@ def _is_matrix_product(labels: Sequence[Labels], result: Labels) -> bool:
     return bool((a & b).difference(result)) and set() < a ^ b <= {*result}
 
 
-def _contracted(
-    tensors: Sequence[Any], labels: Sequence[Labels], result: Labels, sizes: Sizes
-) -> Any:
+def _contracted(labels: Sequence[Labels], result: Labels, sizes: Sizes, *tensors: Any) -> Any:
     """Returns the sum of products, of two tensors at a time."""
     factors = [_plain(t, axes, sizes) for t, axes in zip(tensors, labels, strict=True)]
     while len(factors) > 1:

@@ -7,7 +7,7 @@ from ...array.promote import promote
 from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from .. import conversion
-from ..conversion import T, flat_class, in_single, is_array, is_flat, is_real, map_leaves
+from ..conversion import T, flat_class, in_single, is_array, is_flat, is_real, map_leaves, related
 from ..data.layout import binary_search
 from ..data.memory import gather
 from .arithmetic import clip, fma, minimum, select
@@ -46,11 +46,8 @@ def interp(x: T, xp: Any, fp: Any, left: float | None = None, right: float | Non
             f"{what}(): 'xp' has {len(points)} entries and 'fp' {len(values)}; they must have the "
             "same number, at least one"
         )
-    cls = (
-        conversion.related(type(x), namespace=flat._namespace, dtype=flat._dtype)
-        if is_array(x)
-        else flat
-    )
+    kind = type(x) if is_array(x) else flat
+    cls = related(kind, namespace=flat._namespace, dtype=flat._dtype)
 
     def computed(x: Any, points: Any, values: Any) -> Any:
         return map_leaves(x, lambda v: _between(v, points, values, left, right))
@@ -80,7 +77,7 @@ def _between(x: Any, points: Any, values: Any, left: Any, right: Any) -> Any:
     (x0, x1), (y0, y1) = ([pick(t, low), pick(t, high)] for t in (points, values))
     weight = (x - x0) / select(x1 > x0, x1 - x0, 1.0)
     found = fma(weight, y1 - y0, y0)
-    first, end = pick(points, 0), pick(points, last)
-    found = select(x < first, pick(values, 0) if left is None else left, found)
+    found = select(x < pick(points, 0), pick(values, 0) if left is None else left, found)
+    end = pick(points, last)
     found = select(x >= end, pick(values, last), found)
     return found if right is None else select(x > end, right, found)

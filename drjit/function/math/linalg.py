@@ -6,6 +6,7 @@ signs follow the right-hand rule.
 """
 
 import math
+from collections.abc import Sequence
 from functools import partial, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,9 @@ from ...array.base import ArrayBase, type_label
 from ...array.elementwise import elementwise
 from ...array.promote import promote
 from ...array.special import dot, from_rows, kind_of, of_components, rows_of, traced_once
-from ...jit.ir import dtype as dt
 from ...jit.ir import op
-from ..conversion import T, integer, is_array_class, related, unexpected
-from ..kernel_loop import kernel_loop
+from ..conversion import T, in_single, integer, is_array_class, related, unexpected
+from ..kernel_loop import repeated
 from .arithmetic import copysign, fma, mulsign, rcp, select
 from .transcendental import atan2, sincos, sqrt
 from .vector import cross_product
@@ -34,6 +34,13 @@ def check_matrix(value: Any, what: str) -> None:
     """Raises a TypeError if the value is not a matrix."""
     if kind_of(value) != "matrix":
         raise unexpected(what, "a matrix such as drjit.llvm.Matrix3f", value, "got")
+
+
+def check_square(value: Any, what: str) -> None:
+    """Raises a TypeError if the value is not a square matrix."""
+    check_matrix(value, what)
+    if len(value) != len(value._components[0]._components):
+        raise unexpected(what, "a square matrix", value, "got")
 
 
 @signatures.matrix_scalar
@@ -150,21 +157,18 @@ def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
       [0, 3]]]
     """
     what = "dr.polar_decomp"
-    check_matrix(arg, what)
-    if arg.__meta__.dims[0] != len(arg._components[0]._components):
-        raise unexpected(what, "a square matrix", arg, "got")
+    check_square(arg, what)
     steps = integer(it, f"{what}(): 'it' must be an integer, got")
     if steps < 0:
         raise RuntimeError(f"{what}(): 'it' must not be negative, got {it}")
-    cls = type(arg)
-    if cls._dtype is dt.f16:  # the squares of the norms exceed its range
-        q, p = polar_decomp(related(cls, dtype=dt.f32)(arg), steps)
-        return cls(q), cls(p)
-    n = len(arg._components)
-    components = [c for row in rows_of(arg) for c in row]
-    q = _orthogonal(components, n, steps)
+    return in_single(_polar_decomp, arg, steps)  # the squares of the norms exceed half precision
+
+
+def _polar_decomp(arg: Any, steps: int) -> tuple[Any, Any]:
+    n, components = len(arg), [c for row in rows_of(arg) for c in row]
+    q = repeated(steps, _newton_step, components, n)
     p = traced_once(_transposed_product, [*q, *components], n)
-    return special.of_rows(cls, q, n), special.of_rows(cls, p, n)
+    return special.of_rows(type(arg), q, n), special.of_rows(type(arg), p, n)
 
 
 def _transposed_product(operands: list, n: int) -> list:
@@ -173,23 +177,7 @@ def _transposed_product(operands: list, n: int) -> list:
     return [dot(a[i::n], b[j::n]) for i in range(n) for j in range(n)]
 
 
-def _orthogonal(q: list, n: int, steps: int) -> list:
-    """Returns the orthogonal factor of a matrix."""
-    leaf = type(q[0])
-    if not (issubclass(leaf, ArrayBase) and leaf._kind == "leaf") or any(
-        type(c) is not leaf or c._var is not None for c in q
-    ):
-        for _ in range(steps):
-            q = _newton_step(q, n)
-        return q
-
-    def body(k: Any, *x: Any) -> list:
-        return [k + 1, *traced_once(_newton_step, x, n)]
-
-    return kernel_loop([related(leaf, dtype=dt.u32)(0), *q], lambda k, *_: k < steps, body)[1:]
-
-
-def _newton_step(q: list, n: int) -> list:
+def _newton_step(q: Sequence[Any], n: int) -> list:
     x = special.inverse_of(q, n)
     scale = root(root(divided(dot(x, x), dot(q, q))))
     a, b = 0.5 * scale, divided(0.5, scale)
