@@ -29,7 +29,7 @@ class Operation:
         self.diff, self.mask, self.name = cls._diff, cls.Mask, op_.name
         self.dtype, self.out = cls._dtype, result._dtype
         self.fold: Any = node.folder(op_, self.out)
-        self.number = node.literal_converter(self.dtype)
+        self.kinds, self.rounded, self.zero = node.numbers(self.dtype)
         self.rule, self.record = rule, _ = element_recorder(op_, self.out)
         self.keeps_inputs = rule is not None and rule.keeps_inputs
         self.keeps_result = rule is not None and rule.keeps_result
@@ -73,7 +73,26 @@ def operand(this: Operation, a: Any) -> tuple:
         if this.diff:
             v = a._var
     else:
-        x = this.number(a)
+        x, v = number(this, a)
+    return x, v
+
+
+@part
+def number(this: Operation, a: Any) -> tuple:
+    """A literal (see `node.literal_converter`); None for what is no number of the class."""
+    x: Any = None
+    v = None
+    if type(a) in this.kinds:
+        number_ = this.rounded(a) if a else this.zero(a)
+        if number_ is not None:
+            x = Node()
+            x.op = LITERAL
+            x.dtype = this.dtype
+            x.size = 1
+            x.deps = ()
+            x.data = number_
+            x.mark = None
+            x.serial = next(serials)
     return x, v
 
 
@@ -164,7 +183,6 @@ def array_first(this: Operation) -> Callable[..., Any]:
             return this.general(self, other)
         deps = nodes = (x0, x1)
         size = x0.size
-        plain = x0 is not x1 or not this.idempotent
         if x1.op is LITERAL:
             if x0.op is not LITERAL:
                 plain = x1.size == 1 and size and x1.data not in this.special
@@ -180,6 +198,8 @@ def array_first(this: Operation) -> Callable[..., Any]:
             plain = (size == 1 and width != 0) or (width == 1 and size != 0)
             if plain and size == 1:
                 size = width
+        else:
+            plain = x0 is not x1 or not this.idempotent
         if plain:
             return recorded(this, o, data, size, deps, nodes, v0 is None and v1 is None, (v0, v1))
         return simplified(this, nodes, (v0, v1), (self, other), (self, other))
@@ -192,7 +212,7 @@ def number_first(this: Operation) -> Callable[..., Any]:
 
     def operator(self: Any, other: Any) -> Any:
         o, data = this.op, None
-        x0: Any = this.number(other)
+        x0, v0 = number(this, other)
         if x0 is None:
             return this.general(self, other)
         x1, v1 = array(this, self)
@@ -205,8 +225,8 @@ def number_first(this: Operation) -> Callable[..., Any]:
         else:
             plain = x0.data not in this.special_first
         if plain:
-            return recorded(this, o, data, size, deps, nodes, v1 is None, (None, v1))
-        return simplified(this, nodes, (None, v1), (other, self), (self, other))
+            return recorded(this, o, data, size, deps, nodes, v1 is None, (v0, v1))
+        return simplified(this, nodes, (v0, v1), (other, self), (self, other))
 
     return operator
 

@@ -21,12 +21,8 @@ _scheduled: deque[weakref.ref[Node]] = deque()
 
 def _nodes(args: tuple) -> tuple[list[Node], Device | None]:
     """Nodes of all traced arrays in the arguments, and the device of the last one."""
-    if len(args) == 1:
-        (arg,) = args
-        if ROLES.get(type(arg)) == "leaf":
-            return [arg._node], arg._device
-        if type(arg) in (list, tuple):
-            args = arg
+    if len(args) == 1 and type(args[0]) in (list, tuple):
+        (args,) = args
     nodes, last = [], None
     for arg in args:
         if ROLES.get(type(arg)) == "leaf":
@@ -89,7 +85,11 @@ def eval(*args: object) -> bool:
     >>> dr.eval(a), dr.eval(a)
     (True, False)
     """
-    nodes, device = _nodes(args)
+    arg: Any = args[0] if len(args) == 1 else None
+    if ROLES.get(type(arg)) == "leaf":
+        nodes, device = [arg._node], arg._device
+    else:
+        nodes, device = _nodes(args)
     return (evaluate if _scheduled else scheduler.evaluate)(nodes, device)
 
 

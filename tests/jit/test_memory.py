@@ -256,7 +256,7 @@ def test_buffers_made_before_memory_runs_out_are_not_counted_as_freed_only(monke
     before = memory.statistics()["in_use"]
     monkeypatch.setattr(memory, "from_system", full)
     with pytest.raises(MemoryError):
-        memory.allocate_all([1024, 1024])
+        memory.allocate_all([1024, 1024], [])
     assert memory.statistics()["in_use"] == before
 
 

@@ -55,7 +55,6 @@ def leaves(value):
 
 def facts(roots):
     graph = structure.ProgramGraph(roots)
-    graph.add(roots[:1])
     ids = [n.id for n in graph.order]
     parts = graph.order, graph.inputs, graph.literals, graph.noted, graph.checks
     return graph.key(current()), graph.devices(), graph.open, ids, *parts
@@ -98,22 +97,6 @@ def test_results(program):
         x, y = Float(1, 2, 3, 4, 5, 6 + k), dr.opaque(Float, 0.5, 6)
         for found, v in zip(values[k], leaves(program(x, y)), strict=True):
             assert found.tolist() == v.numpy().tolist()
-
-
-@pytest.mark.parametrize("program", [chain, special, loop, inside, vectors])
-def test_python_goes_on_where_native_code_has_left_off(program):
-    x, y = Float(1, 2, 3, 4, 5, 6), dr.opaque(Float, 0.5, 6)
-    first = [v._node for v in leaves(program(x, y))]
-    more = [v._node for v in (*leaves(program(x, y)), x * 0.5 - 0.0 + 3)]
-    collect, found = substitutes.collect_nodes, []
-    for begins, goes_on in (collect, None), (None, collect), (None, None), (collect, collect):
-        substitutes.collect_nodes = begins
-        graph = structure.ProgramGraph(first)
-        substitutes.collect_nodes = goes_on
-        graph.add(more)
-        lists = graph.order, graph.inputs, graph.literals, graph.noted, graph.checks, graph.blocks
-        found.append((graph.key(current()), graph.open, [n.id for n in graph.order], lists))
-    assert found.count(found[0]) == 4
 
 
 x, i, w = Float(1, 2), Int(3, 4), UInt64(5, 6)

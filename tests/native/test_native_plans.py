@@ -39,10 +39,10 @@ def taken(monkeypatch):
             seen.append(done)
         return done
 
-    def launch(launches, order):
+    def launch(launches, order, *given):
         made = known._known.get(known.scan.plan)
         first.append(len(made[0].launches) - len(launches) if made else 0)
-        launch_all(launches, order)
+        launch_all(launches, order, *given)
 
     def repeat(roots, device):
         first.clear()

@@ -45,7 +45,13 @@ def allocate_by(patch: Any, allocate: Callable) -> None:
     patch.setattr(substitutes, "repeat", None)
     patch.setattr(ALLOCATOR, ALLOCATE, allocate)
     if hasattr(ALLOCATOR, "allocate_all"):
-        patch.setattr(ALLOCATOR, "allocate_all", lambda sizes: [allocate(n) for n in sizes])
+
+        def allocate_all(sizes: list[int], addresses: list[int]) -> list[Any]:
+            found = [allocate(n) for n in sizes]
+            addresses += [b.address for b in found]
+            return found
+
+        patch.setattr(ALLOCATOR, "allocate_all", allocate_all)
 
 
 def settle(collect: bool = True) -> None:

@@ -6,7 +6,6 @@ signs follow the right-hand rule.
 """
 
 import math
-from collections.abc import Sequence
 from functools import partial, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -177,7 +176,7 @@ def _transposed_product(operands: list, n: int) -> list:
     return [dot(a[i::n], b[j::n]) for i in range(n) for j in range(n)]
 
 
-def _newton_step(q: Sequence[Any], n: int) -> list:
+def _newton_step(q: list, n: int) -> list:
     x = special.inverse_of(q, n)
     scale = root(root(divided(dot(x, x), dot(q, q))))
     a, b = 0.5 * scale, divided(0.5, scale)

@@ -210,9 +210,7 @@ class CpuKernel(Kernel):
                 words += (b.address, e.size)
         if size != self.size:
             self.size, self.capacities = size, [*map(size_class, self.buffer_sizes(size))]
-        outputs: list[Any] = memory.allocate_all(self.capacities)
-        for b in outputs:
-            words.append(b.address)
+        outputs: list[Any] = memory.allocate_all(self.capacities, words)
         if checks:
             try:
                 report = _spare_reports.pop()

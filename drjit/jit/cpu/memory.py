@@ -288,8 +288,8 @@ def pool(capacity: int) -> list[Block]:
     return _pool[capacity]
 
 
-def allocate_all(capacities: list[int]) -> list[Buffer]:
-    """Returns a buffer for each size class; see `allocate`."""
+def allocate_all(capacities: list[int], addresses: list[int]) -> list[Buffer]:
+    """Returns a buffer for each size class, whose addresses it adds to a list; see `allocate`."""
     total = 0
     buffers = []
     try:
@@ -302,9 +302,10 @@ def allocate_all(capacities: list[int]) -> list[Buffer]:
             total += capacity
             b = Buffer()  # as _buffer does
             b._block = block
-            b.address = block.address
+            b.address = address = block.address
             b.source = None
             buffers.append(b)
+            addresses.append(address)
     finally:  # those that were made are freed if there is no memory for others
         _use[_IN_USE] = in_use = _use[_IN_USE] + total  # as _add_in_use does
         if in_use > _use[_PEAK]:

@@ -93,28 +93,37 @@ def literal_converter(dtype: DType) -> Callable[..., Node | None]:
     """Returns a function that converts a Python number to a literal, by default of size 1, or
     returns None if arrays of this type do not accept the number as is. It runs for every number in
     a program, so it must be fast."""
-    kinds = (int,) if dtype.is_int else (bool,) if dtype.is_mask else (float, int)
-    normalized = ROUNDED[dtype.element] if dtype.is_float else None
-    low, high = dtype.low, dtype.high
+    kinds, rounded, zero = numbers(dtype)
 
     def convert(value: Any, size: int = 1) -> Node | None:
         if type(value) not in kinds:
             return None
-        if normalized is not None:
-            value = normalized(value) if value else float(value)
-        elif not low <= value <= high:
+        data = rounded(value) if value else zero(value)
+        if data is None:
             return None
         n = Node()
         n.op = LITERAL
         n.dtype = dtype
         n.size = size
         n.deps = ()
-        n.data = value
+        n.data = data
         n.mark = None
         n.serial = next_serial()
         return n
 
     return convert
+
+
+@cache
+def numbers(dtype: DType) -> tuple[tuple[type, ...], Callable[..., Any], Callable[..., Any]]:
+    """Returns the types of the Python numbers that arrays accept as they are, and functions that
+    convert one to the data of a literal: one for numbers other than 0, which returns None for those
+    out of range, and one for 0."""
+    if dtype.is_float:
+        return (float, int), ROUNDED[dtype.element], float
+    low, high = dtype.low, dtype.high
+    kind = bool if dtype.is_mask else int
+    return (kind,), lambda value: value if low <= value <= high else None, kind
 
 
 class _Constants(dict[tuple[DType, float], Node]):

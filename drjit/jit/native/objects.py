@@ -495,7 +495,7 @@ class ScanHead(Api):
     buffer_type: Word
     usage: Word
     positions: Word
-    owner: Word
+    mark: Word
     stamp: Word
     visited: Word
     notes: Word

@@ -70,7 +70,7 @@ def settle(s: objects.Scan, node: objects.Node) -> Word:
     before = node.id
     node.id = x
     call("void(ptr)", s.decref, before)
-    replace(s, address(node.mark), s.owner)
+    replace(s, address(node.mark), s.mark)
 
 
 def first_equal(s: objects.Scan, node: objects.Node, position: Word) -> Word:
@@ -201,7 +201,6 @@ def visit(s: objects.Scan, node: objects.Node, position: Word, cell: objects.Nod
 
 def begin(s: objects.Scan) -> Word:
     """Begins a walk."""
-    s.owner = 0
     s.stamp = s.stamp + 1
     s.visited = 0
     s.notes = 0
@@ -233,31 +232,25 @@ def collect_nodes(self: Word, arguments: Word, count: Word) -> Word:
     this. No Python code runs inside."""
     s: objects.Scan = word(self + objects.CONTENTS)
     order = word(arguments)
-    mark = word(arguments + 56)
-    first = call("i64(ptr)", s.integer, word(arguments + 64))
-    if first == 0:
-        begin(s)
-        s.owner = mark
     last = word(order + objects.SIZE)
-    if s.owner != mark or s.visited != first or last > objects.VISITS:
+    if last > objects.VISITS:
         return hold(s, s.none)
+    begin(s)
+    s.mark = word(arguments + 56)
     while s.visited < last:
         put(s.order[s.visited], word(word(order + objects.LIST) + 8 * s.visited))
         s.visited = s.visited + 1
     s.failed = 0
-    s.length = 0
-    push(s, last - first)
-    k = s.notes
-    if walk(s, first, objects.KEY_WORDS) == 0:
-        s.owner = 0  # Python goes on with this graph
+    push(s, last)
+    if walk(s, 0, objects.KEY_WORDS) == 0:
         return hold(s, s.none)
     for n in range(last, s.visited):
         append(s, order, word(s.order[n]))
-    for n in range(first, s.visited):
+    for n in range(s.visited):
         node: objects.Node = word(s.order[n])
-        if node.mark != mark:
+        if node.mark != s.mark:
             settle(s, node)
-    for n in range(k, s.notes):
+    for n in range(s.notes):
         entry = s.noted[n]
         append(s, word(arguments + 8 * entry.list), entry.thing)
     if s.failed:

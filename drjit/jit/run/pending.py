@@ -60,14 +60,14 @@ def add(
     return after
 
 
-def drop_unseen() -> None:
+def drop_unseen() -> bool:
     """Drops pending side effects that nothing can observe: nothing refers to the nodes of their
-    targets or old values, and no other effect follows them."""
+    targets or old values, and no other effect follows them. Returns whether any are left."""
     for effect in effects:
         if effect.op.effect and not _is_seen(effect.data):
             break
     else:
-        return
+        return bool(effects)
     kept: list[Node] = []
     needed: set[Node] = set()
     for scope in stack():  # recorded effects come later
@@ -80,6 +80,7 @@ def drop_unseen() -> None:
         kept.append(effect)
         _follow(effect, needed)
     effects.extend(reversed(kept))
+    return bool(effects)
 
 
 def _is_seen(effect: Effect) -> bool:

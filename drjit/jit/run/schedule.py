@@ -33,7 +33,7 @@ on_collect: Callable[[list[Node]], None] | None = None
 """Called with the nodes of an evaluation before it is carried out; set by `freeze`."""
 
 _Planned = list[tuple[Plan, list[Node]] | None]
-_serial, _id = attrgetter("serial"), attrgetter("id")
+_serial, _id, _size = attrgetter("serial"), attrgetter("id"), attrgetter("size")
 _settled: dict[tuple, Kernel] = {}
 """Kernels by the structure of programs in which inputs come in the order of their use."""
 STREAM_BYTES = 1 << 24  # results of a kernel from this size on bypass the caches
@@ -63,16 +63,14 @@ def evaluate(roots: list[Node], device: Device | None = None) -> bool:
     """
     for n in roots:
         if n.op is not BUFFER and n.op is not LITERAL:
+            if n.serial > native.milestone:
+                native.look(n.serial)
             break
     else:
         if not pending.effects:
             return False
-    if roots and roots[-1].serial > native.milestone:
-        native.look(roots[-1].serial)
     with lock:
-        if pending.effects:
-            pending.drop_unseen()
-        if pending.effects:
+        if pending.effects and pending.drop_unseen():
             _evaluate_effects([n for n in roots if n.op not in _NOT_COMPUTED], device)
         elif not (native.repeat and _is_plain() and native.repeat(roots, device)):
             for n in roots:
@@ -81,7 +79,7 @@ def evaluate(roots: list[Node], device: Device | None = None) -> bool:
                     break
             if not roots:
                 return False
-            _evaluate(roots, device)
+            (_in_order if events.sink is None else _evaluate)(roots, device)
     if observers:
         _observe()
     if locks.due or collector.pauses:
@@ -151,7 +149,8 @@ def preview(roots: list[Node], device: Device | None = None) -> list[tuple[Kerne
         pending.drop_unseen()
         effects = pending.effects[:]
         values = _old_values(effects)
-        every, graph = _collect(list(dict.fromkeys(roots + effects + values)))
+        every = list(dict.fromkeys(roots + effects + values))
+        every, graph = _with_companions(every, structure.ProgramGraph(every))
         for n in graph.ordered():
             copy = copies[n] = make(
                 n.op, n.dtype, n.size, tuple([copies[d] for d in n.deps]), n.data
@@ -249,7 +248,11 @@ def _in_order(roots: list[Node], device: Device | None) -> None:
     """Splits an evaluation into launches, one after the other."""
     if len(roots) > 1:
         roots = list(dict.fromkeys(roots))
-    roots, graph = _collect(roots)
+    graph = structure.ProgramGraph(roots)
+    if ACTIVE.mark is graph.mark and ACTIVE in roots:  # shared by all programs
+        raise RuntimeError("the lanes of a kernel were to be evaluated outside of one")
+    if graph.blocks:
+        roots, graph = _with_companions(roots, graph)
     if on_collect is not None:
         on_collect(graph.order)
     waits = None
@@ -257,7 +260,7 @@ def _in_order(roots: list[Node], device: Device | None) -> None:
         if n.op is _REDUCE or stages.waits(n):
             waits = n
             break
-    if waits is not None or (len(roots) > 1 and not _have_one_size(roots)):
+    if waits is not None or (len(roots) > 1 and len({*map(_size, roots)}) > 1):
         _in_stages(roots, graph, waits, device)
     elif roots:
         _in_one(roots[0].size, roots, graph, device)
@@ -271,7 +274,7 @@ def _in_stages(
     key = None if is_long else _key_of(graph, device)
     plan = None if key is None else plans.find(key, graph.order, False)
     if plan is not None:
-        _perform(plan, roots, graph.order)
+        launch_all(plan.launches, graph.order, plan, roots)
         return
     reduced = [n.deps[0] for n in graph.noted if n.op is _REDUCE]
     watched = [(n, n.size) for n in (*graph.noted, *reduced)]
@@ -302,14 +305,6 @@ def _launched(size: int, roots: list[Node], device: Device | None) -> list[Launc
     return done
 
 
-def _have_one_size(roots: list[Node]) -> bool:
-    """Returns whether nodes have as many entries as the others."""
-    for n in roots:  # noqa: SIM110 (`all` would start a generator)
-        if n.size != roots[0].size:
-            return False
-    return True
-
-
 def _keep(
     launches: list[Launch], watched: list[tuple[Node, int]], order: list[Node], key: tuple
 ) -> None:
@@ -321,38 +316,43 @@ def _keep(
     plans.add(key, Plan(rows, [*{place[n]: size for n, size in sizes}.items()]))
 
 
-def _perform(plan: Plan, roots: Sequence[Node], order: list[Node]) -> None:
-    """Performs the launches of a plan."""
-    first = 0
+def launch_all(
+    launches: Sequence[tuple], order: list[Node], plan: Plan | None = None,
+    roots: Sequence[Node] = (),
+) -> None:  # fmt: skip
+    """Performs launches of a plan: nodes become buffers. Native code may take over if these are all
+    launches of a `plan`, and given the nodes to be evaluated (`roots`)."""
     if native.perform is None:
-        native.milestone -= native.LAUNCH * len(plan.launches)
-    elif not flags.current & _APART and _preview is None:
-        first = native.perform(plan, roots, order)
-    launch_all(plan.launches[first:] if first else plan.launches, order)
-
-
-def launch_all(launches: Sequence[tuple], order: list[Node]) -> None:
-    """Performs launches of a plan: nodes become buffers."""
-    sink = None if _preview is not None else events.sink
+        native.milestone -= native.LAUNCH
+    elif plan is not None and not flags.current & _APART and _preview is None:
+        launches = launches[native.perform(plan, roots, order) :]
+    sink, keeps_history = events.sink, flags.current & _HISTORY
     for made, lanes, a, b, c, d, e in launches:
-        roots, targets = a(order), e(order)
-        if sink is not None:
-            sink.meet(made, roots)
+        computed, targets = a(order), e(order)
         effects = [n.data for n in targets] if targets else ()
         operands = b(order), c(order), d(order), effects
-        if flags.current & _HISTORY:
-            history.now.text = made, shown_text(made, roots)
+        if sink is not None and _preview is None:
+            sink.meet(made, computed)
+        if keeps_history:
+            history.now.text = made, shown_text(made, computed)
         if _preview is not None:
-            _preview.append((made, shown_text(made, roots)))
-            outputs = [made.device.allocate(0) if _has_value(n) else None for n in roots]
+            _preview.append((made, shown_text(made, computed)))
+            outputs = [made.device.allocate(0) if _has_value(n) else None for n in computed]
         elif effects and made.can_be_interrupted:
             # Updates take effect one by one, and those made must count as made.
             with launch.interrupts_postponed():
-                finish_all(roots, launch.run(made, lanes or roots[0].size, operands))
+                outputs = launch.run(made, lanes or computed[0].size, operands)
+                finish_all(computed, outputs)
             continue
         else:
-            outputs = launch.run(made, lanes or roots[0].size, operands)
-        finish_all(roots, outputs)
+            outputs = launch.run(made, lanes or computed[0].size, operands)
+        for n, memory in zip(computed, outputs):  # noqa: B905
+            if memory is None:
+                finish_effect(n)
+            else:
+                n.data = memory  # as in _finish
+                n.op = BUFFER
+                n.deps = ()
 
 
 def shown_text(made: Kernel, roots: Sequence[Node]) -> str:
@@ -367,8 +367,6 @@ def _key_of(graph: structure.ProgramGraph, device: Device | None) -> tuple | Non
     must not be repeated, because the kernel texts refer to these nodes."""
     if graph.open or flags.current & 1:
         return None
-    if not graph.noted:
-        return graph.key(device or current())
     effects = graph.effects()
     orders = []
     for n in effects:
@@ -405,10 +403,14 @@ def _in_one(
         if first:
             return _in_parts(size, first, roots, device)
     streams = size >= STREAM_LANES and _streams(size, roots)
-    key = _key_of(graph, device)
-    if key is not None and streams:
+    reduces = False
+    if graph.noted or flags.current & 1:
+        key = _key_of(graph, device)
+        reduces = any(n.op is _REDUCE for n in roots)
+    else:
+        key = (*graph.parts, device or current())
+    if streams and key is not None:
         key = (*key, True)
-    reduces = graph.noted and any(n.op is _REDUCE for n in roots)
     plan = None if key is None else plans.find(key, graph.order, not reduces)
     name = ""
     if plan is None:
@@ -418,7 +420,7 @@ def _in_one(
             return [None]
         at = next(iter(devices), device or current())
         plan, name = _planned(size, roots, graph, key, streams, at)
-    _perform(plan, roots, graph.order)
+    launch_all(plan.launches, graph.order, plan, roots)
     if name:
         plans.save(name, plan)
     return [(plan, graph.order)]
@@ -433,17 +435,12 @@ def _in_parts(size: int, first: list[Node], roots: list[Node], device: Device | 
     return done + (_in_one(size, left, structure.ProgramGraph(left), device) if left else [])
 
 
-def _collect(roots: list[Node]) -> tuple[list[Node], structure.ProgramGraph]:
+def _with_companions(
+    roots: list[Node], graph: structure.ProgramGraph
+) -> tuple[list[Node], structure.ProgramGraph]:
     """Returns the roots with other needed results of the loops below them, and everything below."""
-    graph = structure.ProgramGraph(roots)
-    if ACTIVE.mark is graph.mark and ACTIVE in roots:  # shared by all programs
-        raise RuntimeError("the lanes of a kernel were to be evaluated outside of one")
-    if graph.blocks:
-        more = _companions([n for n in graph.blocks if n.op is _LOOP], graph.mark)
-        if more:
-            graph.add(more)
-            roots = roots + more
-    return roots, graph
+    more = _companions([n for n in graph.blocks if n.op is _LOOP], graph.mark)
+    return (roots + more, structure.ProgramGraph(roots + more)) if more else (roots, graph)
 
 
 def _companions(loops: list[Node], mark: object) -> list[Node]:

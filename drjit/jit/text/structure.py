@@ -11,7 +11,7 @@ launch to launch costs one more kernel, not one per value.
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from itertools import count, islice
+from itertools import count
 from operator import attrgetter
 from struct import Struct
 from typing import Any
@@ -86,58 +86,50 @@ class ProgramGraph:
     """The nodes below some roots. `order` lists them in traversal order, with repetitions. The
     nodes that the scheduler must treat specially are `noted`, but no gathers from memory that has
     been computed; loops and branches are the `blocks`. The program takes `inputs`, a literal for
-    each parameter (`literals`), and bounds `checks`.
+    each parameter (`literals`), and bounds `checks`. The `parts` of its key say how these depend on
+    each other.
 
     Visited nodes carry the `mark`. Their `id` is the position of their first occurrence in `order`,
     or that of an equal literal.
     """
 
     __slots__ = (
-        "_key", "blocks", "checks", "inputs", "literals", "mark", "noted", "open", "order",
+        "blocks", "checks", "inputs", "literals", "mark", "noted", "open", "order", "parts",
     )  # fmt: skip
 
-    def __init__(self, roots: list[Node]) -> None:
-        self.mark = object()
-        self.order: list[Node] = []
-        self.inputs: list[Node] = []
-        self.literals: list[Node] = []
-        self.noted: list[Node] = []
-        self.checks: list[Node] = []
-        self.blocks: list[Node] = []
-        self.open = 0  # nodes that are defined only in bodies, minus those of visited bodies
-        self._key: list[Any] = []
-        self.add(roots)
-
-    def add(self, roots: list[Node]) -> None:
-        """Adds the nodes below more roots."""
-        order, inputs, key = self.order, self.inputs, self._key
-        start, first = len(order), len(inputs)
-        order += roots
-        rows: list[Any] = []
+    def __init__(self, roots: Sequence[Node]) -> None:
+        order: list[Node] = [*roots]
+        inputs: list[Node] = []
+        literals: list[Node] = []
+        noted: list[Node] = []
+        checks: list[Node] = []
         regions: list[Node] = []
-        literals, noted, checks, mark = self.literals, self.noted, self.checks, self.mark
+        key: list[Any] = []
+        mark = object()
         collect = native.collect_nodes or collect_nodes
-        words = collect(order, inputs, literals, noted, checks, regions, rows, mark, start)
+        words = collect(order, inputs, literals, noted, checks, regions, key, mark)
         if words is None:
-            words = collect_nodes(
-                order, inputs, literals, noted, checks, regions, rows, mark, start
-            )
+            words = collect_nodes(order, inputs, literals, noted, checks, regions, key, mark)
         key.append(words)
-        key += rows
-        for n in inputs[first:] if first else inputs:
+        for n in inputs:
             key.append(n.data.device)
+        self.order, self.inputs, self.literals = order, inputs, literals
+        self.noted, self.checks, self.blocks = noted, checks, regions
+        self.mark, self.parts = mark, key
+        self.open = 0  # nodes that are defined only in bodies, minus those of visited bodies
         if regions:
-            self._add_regions(regions)
+            self._examine_regions()
 
-    def _add_regions(self, regions: list[Node]) -> None:
-        """Adds nodes inside of bodies, and those with bodies, some of which calls share."""
-        bodies = {n.data.shared for n in self.blocks}
+    def _examine_regions(self) -> None:
+        """Looks at nodes inside of bodies, and those with bodies, some of which calls share."""
+        regions, self.blocks = self.blocks, []
+        bodies = set()
         for n in regions:
             if n.op is _STATE:
                 self.open += 1
                 continue
             self.blocks.append(n)
-            self._key.append(n.data.static)
+            self.parts.append(n.data.static)
             body = n.data.shared
             if body is None or body not in bodies:
                 self.open -= _own_states(n)
@@ -165,15 +157,15 @@ class ProgramGraph:
     def devices(self) -> set[Device]:
         """Returns the devices of the program's data: inputs, targets of effects, and nodes without
         operands that were created for a device."""
-        found = {part for part in self._key if isinstance(part, Device)}
+        found = {part for part in self.parts if isinstance(part, Device)}
         return found | {n.data.buffer.device for n in self.effects()}
 
     def key(self, device: Device, effects: Sequence[Node] = (), *orders: object) -> tuple:
         """Returns the key of the program with its `effects` and their `orders`; the device is where
         a program of constants runs."""
         if not effects:
-            return (*self._key, device)
-        rows = [*self._key, device]
+            return (*self.parts, device)
+        rows = [*self.parts, device]
         places: dict[Any, tuple[int, Node]] = {}
         for n in effects:
             e = n.data
@@ -191,25 +183,24 @@ class ProgramGraph:
 
 def collect_nodes(
     order: list[Node], inputs: list[Node], literals: list[Node], noted: list[Node],
-    checks: list[Node], regions: list[Node], rows: list[Any], mark: object, start: int,
+    checks: list[Node], regions: list[Node], rows: list[Any], mark: object,
 ) -> bytes:  # fmt: skip
-    """Adds the nodes below those in `order` from a position on to the lists of a graph, and returns
-    a part of its key. The first occurrence of a node has a word with its operation, and others with
-    what else identifies it; what is no number is added to `rows`. A later occurrence has a
-    number. Since the number of operands is known, no two programs have the same key. `regions`
-    are nodes inside of bodies, and those with bodies."""
-    words = [len(order) - start]
-    nodes = islice(order, start, None) if start else order
-    values = {(n.dtype, n.data or repr(n.data)): n.id for n in literals} if start else {}
-    for k, n in enumerate(nodes, start):  # it grows during iteration
+    """Adds the nodes below those in `order` to the lists of a graph, and returns a part of its key.
+    The first occurrence of a node has a word with its operation, and others with what else
+    identifies it; what is no number is added to `rows`. A later occurrence has a number. Since the
+    number of operands is known, no two programs have the same key. `regions` are nodes inside of
+    bodies, and those with bodies."""
+    words = [len(order)]
+    values: dict[tuple, int] = {}
+    for k, n in enumerate(order):  # it grows during iteration
         if n.mark is mark:
             words.append(2 * n.id + 1)
             continue
         n.mark = mark
         n.id = k
         o = n.op
-        deps = n.deps
         if o.elementwise:
+            deps = n.deps
             order += deps
             if len(deps) != 1:
                 words.append(o.word)
@@ -219,18 +210,19 @@ def collect_nodes(
         elif o is LITERAL:
             dtype, value = n.dtype, n.data
             first = values.setdefault((dtype, value or repr(value)), k)  # 0.0 and -0.0 differ
-            if first != k:
-                n.id = first
-                words.append(2 * first + 1)
-            else:
+            if first == k:
                 literals.append(n)
                 words.append(o.word + (dtype.number << 9))
+            else:
+                n.id = first
+                words.append(2 * first + 1)
             continue
         elif o is BUFFER:
             inputs.append(n)
             words.append(o.word + (n.dtype.number << 9) + ((n.size == 1) << 48))
             continue
         else:
+            deps = n.deps
             order += deps
             kind = o.code >> 8 & 15
             words += (o.word + (n.dtype.number << 9 if kind in _TYPED else 0), len(deps))
