@@ -197,17 +197,18 @@ class CpuKernel(Kernel):
             words.append(b.address or b.copy_for_launch())
         for n in literals:
             words.append(n.data)
-        for c in checks:
-            words.append(c.data[0])
-        for e in targets:
-            b = e.buffer
-            if b.source is not None and not is_settled(b):
-                return None
-            words.append(b._block.address)  # `origin`, in half the time
-            if e.mode == "expand":  # a single thread needs no private copy
-                if e.dtype.accumulator is not e.dtype:
+        if checks:
+            words += [c.data[0] for c in checks]
+        if targets:
+            for e in targets:
+                b = e.buffer
+                if b.source is not None and not is_settled(b):
                     return None
-                words += (b.address, e.size)
+                words.append(b._block.address)  # `origin`, in half the time
+                if e.mode == "expand":  # a single thread needs no private copy
+                    if e.dtype.accumulator is not e.dtype:
+                        return None
+                    words += (b.address, e.size)
         if size != self.size:
             self.size, self.capacities = size, [*map(size_class, self.buffer_sizes(size))]
         outputs: list[Any] = memory.allocate_all(self.capacities, words)

@@ -32,7 +32,6 @@ observers: list[tuple[Any, Callable[[], None]]] = []
 on_collect: Callable[[list[Node]], None] | None = None
 """Called with the nodes of an evaluation before it is carried out; set by `freeze`."""
 
-_Planned = list[tuple[Plan, list[Node]] | None]
 _serial, _id, _size = attrgetter("serial"), attrgetter("id"), attrgetter("size")
 _settled: dict[tuple, Kernel] = {}
 """Kernels by the structure of programs in which inputs come in the order of their use."""
@@ -256,10 +255,8 @@ def _in_order(roots: list[Node], device: Device | None) -> None:
     if on_collect is not None:
         on_collect(graph.order)
     waits = None
-    for n in graph.noted:
-        if n.op is _REDUCE or stages.waits(n):
-            waits = n
-            break
+    if graph.noted:
+        waits = next((n for n in graph.noted if n.op is _REDUCE or stages.waits(n)), None)
     if waits is not None or (len(roots) > 1 and len({*map(_size, roots)}) > 1):
         _in_stages(roots, graph, waits, device)
     elif roots:
@@ -285,24 +282,9 @@ def _in_stages(
     for size, group in [row for stage in found for row in _by_lanes(stage)]:
         left = [n for n in group if n.op is not BUFFER]
         if left:
-            done += _launched(size, left, device)
+            _in_one(size, left, structure.ProgramGraph(left), device, done)
     if key is not None and None not in done:
         _keep([v for v in done if v], watched, graph.order, key)
-
-
-def _launched(size: int, roots: list[Node], device: Device | None) -> list[Launch | None]:
-    """Launches kernels for nodes of `size` lanes, which are all that is left of an evaluation;
-    returns the launches, with None for those that a plan cannot have."""
-    done: list[Launch | None] = []
-    for row in _in_one(size, roots, structure.ProgramGraph(roots), device):
-        if row is None:
-            done.append(None)
-        else:
-            plan, order = row
-            made, lanes, *parts = plan.launches[0]
-            nodes = [part(order) for part in parts]
-            done.append(Launch(made, lanes or nodes[0][0].size, *nodes))
-    return done
 
 
 def _keep(
@@ -388,20 +370,24 @@ def _by_lanes(roots: list[Node]) -> list[tuple[int, list[Node]]]:
 
 
 def _in_one(
-    size: int, roots: list[Node], graph: structure.ProgramGraph, device: Device | None
-) -> _Planned:
+    size: int, roots: list[Node], graph: structure.ProgramGraph, device: Device | None,
+    done: list[Launch | None] | None = None,
+) -> None:  # fmt: skip
     """Launches a kernel for nodes of `size` lanes, where `graph` is everything below them and
-    nothing waits for anything else; or several, if it would be very long. Returns their plans,
-    each of one launch, with all nodes in traversal order; or None for what cannot be planned."""
+    nothing waits for anything else; or several, if it would be very long. Adds them to what is
+    `done`, with None for those that a plan cannot have."""
     if size == 0:
         _finish_empty(roots, graph, device)
-        return [None]
+        if done is not None:
+            done.append(None)
+        return
     if graph.open:
         raise stages.symbolic()
     if len(graph.order) > stages.SHORT and stages.is_long(graph):
         first = stages.first_part(graph, roots)
         if first:
-            return _in_parts(size, first, roots, device)
+            _in_parts(size, first, roots, device, done)
+            return
     streams = size >= STREAM_LANES and _streams(size, roots)
     reduces = False
     if graph.noted or flags.current & 1:
@@ -417,22 +403,30 @@ def _in_one(
         devices = graph.devices()
         if len(devices) > 1:
             _on_devices(size, roots, device)
-            return [None]
+            if done is not None:
+                done.append(None)
+            return
         at = next(iter(devices), device or current())
         plan, name = _planned(size, roots, graph, key, streams, at)
     launch_all(plan.launches, graph.order, plan, roots)
     if name:
         plans.save(name, plan)
-    return [(plan, graph.order)]
+    if done is not None:
+        made, lanes, *parts = plan.launches[0]
+        nodes = [part(graph.order) for part in parts]
+        done.append(Launch(made, lanes or nodes[0][0].size, *nodes))
 
 
-def _in_parts(size: int, first: list[Node], roots: list[Node], device: Device | None) -> _Planned:
+def _in_parts(
+    size: int, first: list[Node], roots: list[Node], device: Device | None,
+    done: list[Launch | None] | None,
+) -> None:  # fmt: skip
     """Launches kernels for some nodes, and then for roots, which depend on them."""
-    done: _Planned = []
     for lanes, group in _by_lanes(first):
-        done += _in_one(lanes, group, structure.ProgramGraph(group), device)
+        _in_one(lanes, group, structure.ProgramGraph(group), device, done)
     left = [n for n in roots if n.op is not BUFFER]
-    return done + (_in_one(size, left, structure.ProgramGraph(left), device) if left else [])
+    if left:
+        _in_one(size, left, structure.ProgramGraph(left), device, done)
 
 
 def _with_companions(
