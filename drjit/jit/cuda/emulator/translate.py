@@ -139,7 +139,7 @@ class FunctionWriter:
         named = operands[: {"branch": 0, "table": 1}.get(f.kind)]
         resolved = [self.names.operand(o) for o in named]
         destinations = resolved[: f.destinations]
-        sources = resolved[f.destinations :]
+        sources = resolved[0 if f.accumulates else f.destinations :]
         destinations += [self.names.operand(name) for name in f.hidden_results]
         sources += [self.names.operand(name) for name in f.hidden_sources]
         defines = self._defined(f, destinations)
@@ -384,6 +384,9 @@ class FunctionWriter:
             return str(operand.value)
         if kind == "address":
             return "{}, {}".format(*address(self, operand))
+        if kind == "box":
+            tensor, position = operand.parts
+            return f"{self.read(tensor, 'u64')}, {self.read(position, 'i32*')}"
         if kind[-1] == "*":
             return "(" + ", ".join(self.read(o, kind[:-1]) for o in flatten(operand)) + ",)"
         moved = kind[0] == "b" and kind[1:].isdigit()
@@ -445,6 +448,8 @@ class FunctionWriter:
     def assign(self, operand: PtxOperand, text: str, kind: str, native: str = "") -> None:
         """Puts the value of an expression into a register; where the guard holds, if any."""
         if operand.kind == "sink":
+            if text.startswith("m."):
+                self.put(text)
             return
         name = operand.name
         home = self.names.home[name]
