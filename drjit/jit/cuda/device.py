@@ -39,6 +39,7 @@ class Cuda(Device):
     """
 
     backend = JitBackend.CUDA
+    sums_in_place = True
 
     def __init__(self, driver: Driver, ordinal: int = 0, limit: int | None = None) -> None:
         self.driver, self.ordinal = driver, ordinal
