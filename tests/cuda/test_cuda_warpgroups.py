@@ -182,6 +182,8 @@ RACES = {
         ("(?s)" + WAIT + r"(?=.*expect_tx)", r"mov.u32 \1, 1;", "arrivals"),
     "operands that are overwritten":
         (r"(wait_group\.sync\.aligned\s+)1", r"\g<1>4", "operands of products"),
+    "sums that nobody has waited for":
+        (r"(wait_group\.sync\.aligned )0", r"\g<1>1", "register of products"),
     "fewer bytes than arrive": (r"(expect_tx.*, )%r\d+;", r"\g<1>16384;", "more bytes arrive"),
     "products without a fence": (r"wgmma\.fence[^;]*;", "", "without wgmma.fence"),
 }  # fmt: skip

@@ -8,7 +8,7 @@ threads share is an array of one element.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import ptx_operands
@@ -35,6 +35,7 @@ class DecodedInstruction:
     sources: list[PtxOperand]
     defines: list[str]
     uses: list[str]
+    held: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -101,9 +102,19 @@ class FunctionWriter:
         for instruction in code:
             with located(self.function.name, instruction):
                 self.statements.append(self._statement(instruction))
+        self._find_held()
         self.read_somewhere = {name for s in self.statements for name in s.uses}
         self.names.settle()
         self._find_blocks(labels)
+
+    def _find_held(self) -> None:
+        """Finds the registers to which products add while threads go on, and what else uses them.
+        Each execution of that checks that the products have ended."""
+        held = {name for s in self.statements if s.form.accumulates for name in s.defines}
+        for s in self.statements if held else ():
+            s.held = sorted(held.intersection(s.defines + s.uses))
+            if s.held and "place" not in s.uses:
+                s.uses.append("place")
 
     def _expand(self) -> tuple[list[Instruction], dict[str, int]]:
         """The code, in which guarded accesses, calls and their like have a branch around them."""
@@ -287,6 +298,8 @@ class FunctionWriter:
                 members, block.sync = self._members(statement), f.kind
                 block.members = int(members) if members.lstrip("-").isdigit() else self.key(members)
                 block.aligned = f.details.get("aligned", False)
+            if statement.held:
+                self.put(f"m.use_held(place, {statement.held}, {f.accumulates})")
             with located(self.function.name, i):
                 if f.texts and f.kind != "mov":
                     self.expression(statement)

@@ -71,13 +71,25 @@ class PhasedBarrier:
 
 
 @dataclass(slots=True)
-class GroupProducts:
-    """What the products of a warpgroup read: ranges that are not committed yet, and those of each
-    group. `fenced` is whether its registers may be used."""
+class ProductGroup:
+    """What products read, as ranges of shared memory, and the registers to which they add."""
 
-    open: list[tuple[int, int]] = field(default_factory=list)
-    groups: list[list[tuple[int, int]]] = field(default_factory=list)
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    registers: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class GroupProducts:
+    """The products of a warpgroup: those that are not committed yet, and the groups of others that
+    may not have ended. `fenced` is whether registers may be used."""
+
+    open: ProductGroup = field(default_factory=ProductGroup)
+    groups: list[ProductGroup] = field(default_factory=list)
     fenced: bool = False
+
+    @property
+    def unfinished(self) -> list[ProductGroup]:
+        return [*self.groups, self.open]
 
 
 class Warpgroups(Warps):
@@ -206,7 +218,7 @@ class Warpgroups(Warps):
             message = f"a box of {size} bytes cannot be at offset {target - start:#x}"
             raise Fault(Misaligned, message, lane)
         for work in self.products.values():
-            for low, high in (r for part in (*work.groups, work.open) for r in part):
+            for low, high in (r for group in work.unfinished for r in group.ranges):
                 if target < high and low < target + size:
                     message = "a copy overwrites operands of products (wgmma) that have not ended"
                     raise Fault(Race, message, lane)
@@ -255,12 +267,25 @@ class Warpgroups(Warps):
         """`wgmma.commit_group`"""
         for work in self._group_products(place):
             work.groups.append(work.open)
-            work.open = []
+            work.open = ProductGroup()
 
     def group_wait(self, place: np.ndarray, pending: int) -> None:
         """`wgmma.wait_group`: all but the last groups have ended."""
         for work in self._group_products(place):
             work.groups = work.groups[len(work.groups) - pending :] if pending else []
+
+    def use_held(self, place: np.ndarray, registers: list[str], accumulates: bool) -> None:
+        """Notes registers to which products add from now on, or checks that none does any more."""
+        if accumulates:
+            for work in self._group_products(place):
+                work.open.registers.update(registers)
+            return
+        for start, work in self.products.items():
+            if all(group.registers.isdisjoint(registers) for group in work.unfinished):
+                continue
+            if (k := first((place >= start) & (place < start + 128))) is not None:
+                message = "a register of products (wgmma) that have not ended is used"
+                raise Fault(Race, message, k)
 
     def group_mma(
         self, place: np.ndarray, columns: int, sums: tuple[np.ndarray, ...], a: np.ndarray,
@@ -317,7 +342,7 @@ class Warpgroups(Warps):
             real = self.inside("shared", np.repeat(place[::128], count), base, 0, 16, "read")
             self._check_copies(real, 16)
         for work, own in zip(works, real.reshape(groups, count), strict=True):
-            work.open.append((int(own.min()), int(own.max()) + 16))
+            work.open.ranges.append((int(own.min()), int(own.max()) + 16))
         rows = self.shared[real[:, None] + np.arange(16)].view(f16).astype(f64)
         if turned:
             return rows.reshape(groups, 16, lines).transpose(0, 2, 1)
