@@ -13,6 +13,7 @@ from drjit.jit.cuda.device import Cuda
 from drjit.jit.cuda.driver import CudaError
 from drjit.jit.cuda.emulated import EmulatedDriver
 from drjit.jit.cuda.emulator import EmulatorError, Memory, Module, tensor_map
+from drjit.jit.cuda.emulator.warpgroup import swizzled
 from drjit.jit.ir import dtype as dt
 from drjit.jit.primitives import matmul
 from drjit.jit.target.cuda.primitives.entry import EntryCode
@@ -128,6 +129,14 @@ def test_maps():
     ):  # fmt: skip
         with pytest.raises(CudaError, match="tensor"):
             driver.tensor_map(**good | wrong)
+
+
+def test_the_order_of_parts():
+    """That of swizzling by 128 bytes: the numbers of the parts of 16 bytes, by row."""
+    rows = "01234567 10325476 23016745 32107654 45670123 54761032 67452301 76543210"
+    at = swizzled(np.arange(0, 2048, 16)).reshape(16, 8)
+    assert (at // 128 == np.arange(16)[:, None]).all()
+    assert [[int(c) for c in row] for row in 2 * rows.split()] == (at // 16 % 8).tolist()
 
 
 # ---------------------------------------------------------------------- mistakes in such a kernel

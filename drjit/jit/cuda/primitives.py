@@ -292,8 +292,8 @@ _TENSOR_CORES = [(128, 128, 2, 1.0), (64, 64, 2, 0.6), (16, 128, 1, 0.25), (128,
 # That of large products of halves: with 64 by 64 elements a warp, shared memory delivers as much as
 # tensor cores take, where 64 by 32 have to wait for it. There is a block on each multiprocessor.
 _LARGE_TILE, _LARGE_SPEED = (128, 256, 2, 1), 1.4
-# Columns of tiles of warpgroups.
-_WARPGROUPS = [(256, 1.9), (128, 1.6)]
+# Columns of tiles of warpgroups; their speed is an estimate.
+_WARPGROUPS = [(256, 1.7), (128, 1.3)]
 # The smallest depth that is worth a block, in tiles.
 _DEEP = 8
 

@@ -27,9 +27,7 @@ from .warp import Warps
 u8, u32, u64, i64 = np.uint8, np.uint32, np.uint64, np.int64
 f16, f32, f64 = np.float16, np.float32, np.float64
 
-_MAP = struct.Struct(
-    "<8s10Q40x"
-)  # name, address, three sizes, two strides, three sizes of a box, 0
+_MAP = struct.Struct("<8s9Q48x")  # a name, the address, sizes, strides, and sizes of a box
 _NAME = b"emulated"
 _NO_GROUP = 1 << 62  # that no thread waits for
 _NO_BYTES = np.zeros(1, u32)
@@ -49,7 +47,7 @@ def tensor_map(
         raise EmulatorError(f"a tensor cannot have a shape of {shape}, or boxes of {box}")
     if 2 * box[0] != 128 or strides[1] % strides[0] or strides[0] < 2 * shape[0]:
         raise EmulatorError(f"a tensor cannot have strides of {strides}, or boxes of {box}")
-    return _MAP.pack(_NAME, address, *shape, *strides, *box, 0)
+    return _MAP.pack(_NAME, address, *shape, *strides, *box)
 
 
 def swizzled(at: np.ndarray) -> np.ndarray:
