@@ -1,6 +1,7 @@
 """Products of halves by warpgroups against NumPy, on the emulated driver, and the mistakes that it
 reports in such kernels."""
 
+import functools
 import re
 import struct
 
@@ -142,12 +143,18 @@ def test_the_order_of_parts():
 # ---------------------------------------------------------------------- mistakes in such a kernel
 
 
+@functools.cache
+def compiled(transposed):
+    """A kernel, and its code."""
+    spec = WarpGroups(ProductForm("f16", "f16", *transposed, 8, 8, False, True), 128)
+    entry = EntryCode()
+    spec.emit(entry)
+    return spec, entry.compiled("k", (9, 0))
+
+
 def product(change=lambda text: text, transposed=(False, True), depth=448):
     """The product of a kernel whose PTX is changed, and what is expected."""
-    form, (m, n) = ProductForm("f16", "f16", *transposed, 8, 8, False, True), (128, 128)
-    spec, entry, memory = WarpGroups(form, 128), EntryCode(), Memory()
-    spec.emit(entry)
-    made = entry.compiled("k", (9, 0))
+    (spec, made), memory, (m, n) = compiled(transposed), Memory(), (128, 128)
     rng, maps, operands = np.random.default_rng(1), b"", []
     for lines, operand in zip((m, n), spec.operands, strict=True):
         x = rng.uniform(-1, 1, (lines, depth)).astype(np.float16)
