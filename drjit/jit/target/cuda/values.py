@@ -302,6 +302,15 @@ class GpuCode(Code):
         text = f"{{ .reg .pred p; setp.eq.u32 p, 0, 0; {product}, p, 1, 1, {a}, {b}; }}"
         return self._changed(text, sums, ab)
 
+    def begin_products(self) -> None:
+        """Lets the products that follow use registers and shared memory."""
+        self.f.do("call void @llvm.nvvm.wgmma.fence.sync.aligned()")
+
+    def end_products(self, others: int) -> None:
+        """Makes a group of the products since the last one, and waits for all but some groups."""
+        self.f.do("call void @llvm.nvvm.wgmma.commit_group.sync.aligned()")
+        self.f.do(f"call void @llvm.nvvm.wgmma.wait_group.sync.aligned(i64 {others})")
+
     def await_products(self, sums: Sequence[Value]) -> list[Value]:
         """Returns accumulators when all products have ended."""
         return self._changed("wgmma.wait_group.sync.aligned 0;", sums)

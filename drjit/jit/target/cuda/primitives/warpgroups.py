@@ -169,12 +169,11 @@ class WarpGroups(NamedTuple):
             left, stage, parity, before, *sums = state
             c.await_barrier(full + stage, parity)
             further = (stage * (self.stage_bytes >> 4)).cast("i64")
-            c.f.do("call void @llvm.nvvm.wgmma.fence.sync.aligned()")
+            c.begin_products()
             for k in range(_DEPTH // _STEP):
                 ab = first + further + k * a.step, second + further + k * b.step
                 sums = c.multiplied_by_group(ab, (not a.along, not b.along), sums)
-            c.f.do("call void @llvm.nvvm.wgmma.commit_group.sync.aligned()")
-            c.f.do("call void @llvm.nvvm.wgmma.wait_group.sync.aligned(i64 1)")
+            c.end_products(1)
             for _ in c.when((c.lane == 0) & (before != none)):
                 c.arrive(empty + before)
             state[:] = [left - 1, *self._next(c, stage, parity), stage, *sums]
