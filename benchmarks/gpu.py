@@ -80,6 +80,7 @@ PARTS = {
     "OpenGL": Part("gpu_tries", "graphics", 30),
     "launches": Part("gpu_programs", "calls", 60),
     "new kernels": Part("gpu_programs", "new_kernels", 60),
+    "products by warpgroups": Part("gpu_programs", "warpgroups", 60),
 }
 """What matters most comes first."""
 

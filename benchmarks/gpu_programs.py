@@ -291,6 +291,49 @@ def products(at: Setting) -> Iterator[Row]:
         )
 
 
+def warpgroups(at: Setting) -> Iterator[Row]:
+    """Products of halves by the kernel that is off by default, against those by `mma`, which differ
+    in how tensor cores round sums."""
+    device, n = gpu(), 128 if at.emulated else 4096
+    if device.capability != (9, 0):
+        yield "warpgroups", lambda: "this GPU has none"
+        return
+
+    def product(by_groups: bool, *operands: Any) -> Any:
+        device.has_warpgroups = by_groups
+        return dr.matmul(*operands)
+
+    def compared(*operands: Any) -> str:
+        before = {k.name: k.counted for k in device.kernels()}
+        found, expected = [product(by_groups, *operands).numpy() for by_groups in (True, False)]
+        ran = [k.name for k in device.kernels() if k.counted > before.get(k.name, 0)]
+        if not any("WarpGroups" in name for name in ran):
+            raise Differs(f"it did not run, but {', '.join(ran)}")
+        apart, most = np.abs(found.astype(float) - expected).max(), np.abs(expected).max()
+        if not apart <= 2e-3 * most:
+            raise Differs(f"results differ by {apart}, the largest one is {most}")
+        return f"the same as by `mma`, but for {apart / most:.1g} of the largest result"
+
+    rng = np.random.default_rng(1)
+    for m, columns, depth in ((128, 256, 64), (n + 8, n + 24, n - 56), (2 * n, 264, 1608)):
+        a, b = (rng.uniform(-1, 1, s).astype(np.float16) for s in ((m, depth), (depth, columns)))
+        for at_bt in ((False, False), (False, True), (True, False), (True, True)):
+            x, y = (TensorXf16(v.T if t else v) for v, t in zip((a, b), at_bt, strict=True))
+            turned = " and ".join([v for v, t in zip("AB", at_bt, strict=True) if t])
+            name = f"{m} x {columns} x {depth}" + f", {turned} transposed" * bool(turned)
+            yield name, lambda x=x, y=y, t=at_bt: compared(x, y, *t)
+    several = TensorXf16(rng.uniform(-1, 1, (3, 136, 72)).astype(np.float16))
+    yield "three products", lambda: compared(several, TensorXf16(b[:72, :256]))
+    a = opaque(TensorXf16(dr.linspace(TensorXf16.Array, -1, 1, n * n), (n, n)))
+    for by_groups, name in ((True, "wgmma"), (False, "mma")):
+        yield (
+            f"product of matrices {n} x {n} by {name}",
+            lambda by=by_groups: Figure(
+                on_device(at, lambda: product(by, a, a)), 2 * n**3, "FLOP/s"
+            ),
+        )
+
+
 def loops(at: Setting) -> Iterator[Row]:
     n = 16 if at.emulated else 1024
     few, many = 200, 300 if at.emulated else 4000

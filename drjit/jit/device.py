@@ -259,6 +259,10 @@ class Device(ABC):
         """Returns how many private copies of a target a scatter-reduction without atomics has."""
         return 1
 
+    sums_in_place = False
+    """Whether scatter-reductions need no private copies of their target, in its own type, to be
+    fast: they use atomic operations, of which one adds several neighbouring entries."""
+
     keeps_programs = False
     """Whether texts depend on nothing but what programs compute, and `kernel` accepts a program
     without instructions together with its `work`: then the disk cache keeps the texts of known

@@ -120,6 +120,8 @@ def test_what_the_driver_loads(library, broken):
     library.capability = (8, 6)
     other = Cuda(LibCuda(library))
     assert assembler.assemble(other, PTX, "k1") == b"\x7fELFsm_86"
+    only_here = PTX.replace("sm_70", "sm_90a")  # instructions of this architecture alone
+    assert assembler.assemble(gpu, only_here, "k1") == b"\x7fELFsm_90a"
     broken.version = (11, 8)
     assert len({before, assembler.image_facts(other), assembler.image_facts(gpu)}) == 3
 

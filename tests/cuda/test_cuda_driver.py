@@ -1,5 +1,6 @@
 """The driver by ctypes, on a library that notes its calls, and how a GPU is found."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -141,6 +142,24 @@ def test_machine_code(driver, library):
     with pytest.raises(CudaError, match="INVALID_PTX"):
         driver.assemble("bad")
     assert library.take()[-1][0] == "cuLinkDestroy"
+
+
+def test_the_map_of_a_tensor(driver, library, monkeypatch):
+    """128 bytes at a multiple of 64, which the library writes."""
+    given = []
+
+    def encode(to, kind, rank, address, shape, strides, box, steps, *how):
+        assert to % 64 == 0
+        given.append((kind, rank, address, shape[:3], strides[:2], box[:3], steps[:3], how))
+        ctypes.memset(to, 0xAB, 128)
+        return 0
+
+    function = ctypes.CFUNCTYPE(ctypes.c_int, *libcuda.OTHERS["cuTensorMapEncodeTiled"])(encode)
+    monkeypatch.setattr(library, "cuTensorMapEncodeTiled", function)
+    made = driver.tensor_map(0x1000, (64, 8, 2), (128, 1024), (64, 128, 1))
+    assert made == b"\xab" * 128
+    sizes = [64, 8, 2], [128, 1024], [64, 128, 1], [1, 1, 1]
+    assert given == [(6, 3, 0x1000, *sizes, (0, 3, 3, 0))]
 
 
 def test_streams_and_events(driver, library):

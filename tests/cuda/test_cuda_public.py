@@ -334,6 +334,34 @@ def test_sums_in_large_targets_have_one_lane_a_thread(gpu):
     assert [c.form.lanes for c in kernel.codes.values()] == [4, 1] and kernel.launches == 10
 
 
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_records_of_large_targets_are_added_together(gpu, count):
+    """Gradients of gathers, and sums: one instruction for two or four floats, if the compute
+    capability has it, whatever the size of the target."""
+    mod = dr.cuda.ad
+    cls, n, lanes = getattr(mod, f"Array{count}f"), 500_000, 40
+    index = np.random.default_rng(1).integers(0, n, lanes).astype(np.uint32)
+    index[3:6] = index[0]
+    x = dr.opaque(mod.Float, 2, n * count)
+    dr.enable_grad(x)
+    y = dr.gather(cls, x, mod.UInt(index))
+    dr.backward(dr.sum(dr.squared_norm(y)))
+    gradient = dr.grad(x).numpy().reshape(n, count)
+    added = dr.opaque(mod.Float, 1, n * count)
+    dr.scatter_add(added, cls(*[mod.Float(k + 1) for k in range(count)]), mod.UInt(index))
+    sums, times = added.numpy().reshape(n, count), np.bincount(index, minlength=n)[:, None]
+    assert np.array_equal(gradient, np.repeat(4 * times, count, 1))
+    assert np.array_equal(sums, 1 + times * np.arange(1, count + 1))
+    kernels = [k for k in gpu.kernels() if "scatter" in k.text]
+    for kernel in kernels:
+        assert kernel.text.count("scatter_reduce_packet(") == 1, kernel.text
+        assert "scatter_reduce(" not in kernel.text
+        code = kernel.lowered(True).code
+        wanted = {2: ["v2"], 3: [], 4: ["v4"]}[count]
+        assert re.findall(r"red\.global\.add\.(v\d)\.f32", code) == wanted
+    assert len(kernels) == 2
+
+
 # ---- Frozen functions
 
 

@@ -11,7 +11,7 @@ from drjit import nn
 from drjit.jit.cuda.device import Cuda
 from drjit.jit.cuda.emulated import EmulatedDriver
 from drjit.jit.target import cuda
-from drjit.jit.target.cuda.primitives import products
+from drjit.jit.target.cuda.primitives import products, warpgroups
 from drjit.jit.target.cuda.primitives.entry import EntryCode
 
 PTXAS = ptxas()
@@ -267,3 +267,35 @@ def test_instructions_of_the_machine(capability):
     found = instructions(PTXAS, disassembler, ptx, target)
     for name, counts in wanted.items():
         assert {i: found[name][i] for i in counts} == counts, (name, found[name])
+
+
+@pytest.mark.parametrize("result", ["f16", "f32"])
+@pytest.mark.parametrize("transposed", [(False, True), (True, False)], ids=["", "turned"])
+def test_products_by_warpgroups(transposed, result):
+    """For each depth of 64, four instructions that multiply, which nothing interrupts, and one copy
+    of each box; no register is in memory."""
+    assert PTXAS is not None
+    form = products.ProductForm("f16", result, *transposed, 8, 8, False, True)
+    texts = {}
+    for columns in (128, 256):
+        entry, name = EntryCode(), f"k_{columns}"
+        warpgroups.WarpGroups(form, columns).emit(entry)
+        made = entry.compiled(name, (9, 0))
+        assert (made.threads, made.shared) == (288, 4 * (columns + 128) * 128 + 64)
+        texts[name] = made.code
+    ptx = joined(texts)
+    for name, taken in resources(PTXAS, ptx, "sm_90a").items():
+        assert not (taken.spill_stores or taken.spill_loads or taken.stack), (name, taken)
+        assert taken.registers <= (168 if name == "k_256" else 112), (name, taken)
+    disassembler = nvdisasm()
+    if disassembler is None:
+        pytest.skip("there is no nvdisasm")
+    found = instructions(PTXAS, disassembler, ptx, "sm_90a")
+    for columns in (128, 256):
+        counts = found[f"k_{columns}"]
+        boxes = 2 if transposed == (False, True) else 2 + columns // 64
+        wanted = {
+            f"HGMMA.64x{columns}x16.F32": 4, "UTMALDG.3D": boxes, "WARPGROUP.ARRIVE": 1,
+            "WARPGROUP.DEPBAR.LE": 2,
+        }  # fmt: skip
+        assert {i: counts[i] for i in wanted} == wanted, counts

@@ -17,7 +17,9 @@ from drjit.jit.cuda import runtime
 from drjit.jit.cuda.device import Cuda
 from drjit.jit.cuda.driver import CudaError
 from drjit.jit.cuda.emulated import EmulatedDriver
+from drjit.jit.cuda.kernel import MachineCode
 from drjit.jit.ir import dtype as dt
+from drjit.jit.target.cuda.function import Compiled
 
 KERNELS = b"""
 import gc
@@ -196,6 +198,25 @@ def test_a_launch_that_lacks_memory_is_repeated_when_the_pool_is_empty(gpu, monk
     monkeypatch.setattr(type(gpu.pool), "pooled", 1)
     with pytest.raises(CudaError, match="OUT_OF_MEMORY"):
         launch(gpu, gpu.add, b.address, 10)
+
+
+@pytest.mark.parametrize("name", ["load", "function"])
+def test_code_that_lacks_memory_is_loaded_when_the_pool_is_empty(gpu, monkeypatch, name):
+    del_me = [gpu.allocate(1 << 20) for _ in range(3)]
+    del del_me
+    form, works = Compiled("", "add", True, False, "double"), getattr(gpu.driver, name)
+
+    def lacks(*arguments):
+        if gpu.pool.pooled:
+            raise CudaError("CUDA_ERROR_OUT_OF_MEMORY", "out of memory", name, 2)
+        return works(*arguments)
+
+    monkeypatch.setattr(gpu.driver, name, lacks)
+    code = MachineCode(gpu, form, KERNELS)
+    assert gpu.pool.pooled == 0 and code.entry and code.finish
+    monkeypatch.setattr(type(gpu.pool), "pooled", 1)
+    with pytest.raises(CudaError, match="OUT_OF_MEMORY"):
+        MachineCode(gpu, form, KERNELS)
 
 
 def test_ctrl_c_stops_loops(monkeypatch):

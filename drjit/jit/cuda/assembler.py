@@ -176,9 +176,11 @@ def assemble(device: Any, ptx: str, name: str) -> bytes:
     tool = tool_of(device)
     if tool is not None:
         try:
-            code = tool.assemble(ptx, "sm_{}{}".format(*device.capability))
+            target = "sm_{}{}".format(*device.capability)
+            code = tool.assemble(ptx, target + "a" * (f".target {target}a" in ptx))
             if tool not in _proven:
-                device.driver.unload(device.driver.load(code))
+                load = device.driver.load
+                device.driver.unload(device.queue.call_with_room(load, code))
                 _proven.add(tool)
             return code
         except (AssemblerError, CudaError, OSError) as error:

@@ -1,5 +1,6 @@
 """A GPU as a device."""
 
+import os
 from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
@@ -34,10 +35,11 @@ class Cuda(Device):
 
     `driver`, `queue`, `pool` and `staging` are what kernels and primitives use. `capability` is
     the compute capability, `multiprocessors` their number, `shared_limit` the bytes of shared
-    memory that a block may have.
+    memory that a block may have, and `has_warpgroups` whether products of halves may use `wgmma`.
     """
 
     backend = JitBackend.CUDA
+    sums_in_place = True
 
     def __init__(self, driver: Driver, ordinal: int = 0, limit: int | None = None) -> None:
         self.driver, self.ordinal = driver, ordinal
@@ -48,6 +50,9 @@ class Cuda(Device):
         attribute = driver.device_attribute
         self.multiprocessors = attribute(ordinal, DeviceAttribute.MULTIPROCESSORS)
         self.shared_limit = attribute(ordinal, DeviceAttribute.MAX_SHARED_PER_BLOCK_OPTIN)
+        # No GPU has run these kernels so far.
+        wanted = os.environ.get("DRJIT_CUDA_WGMMA") == "1"
+        self.has_warpgroups = wanted and self.capability == (9, 0)
         driver.open(ordinal)
         self.queue = Queue(driver)
         self.pool = Pool(self, self.queue, limit)

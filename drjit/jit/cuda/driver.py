@@ -10,6 +10,7 @@ well. Pinned memory of the host has the same address on the device (unified addr
 
 import enum
 import re
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 OLDEST_CUDA = {80: (12000, 525), 81: (12010, 530), 86: (12070, 565), 87: (12080, 570)}
@@ -157,6 +158,13 @@ class Driver(Protocol):
 
     def set_dynamic_shared(self, function: int, nbytes: int) -> None:
         """Allows launches with up to this much dynamic shared memory, beyond the usual 48 KiB."""
+
+    def tensor_map(
+        self, address: int, shape: Sequence[int], strides: Sequence[int], box: Sequence[int]
+    ) -> bytes:
+        """Returns a map, by which kernels copy boxes of a tensor of halves to shared memory: the
+        sizes of its three dimensions, the first of which is consecutive, the bytes from one entry
+        to the next of the others, and the sizes of a box, whose rows have 128 bytes."""
 
     def launch(
         self, function: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,

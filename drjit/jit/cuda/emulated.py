@@ -10,7 +10,7 @@ import itertools
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -153,6 +153,14 @@ class EmulatedDriver(Driver):
                 "set_dynamic_shared", 1,
             )  # fmt: skip
         self._objects[function][1] = nbytes + entry.shared_bytes
+
+    def tensor_map(
+        self, address: int, shape: Sequence[int], strides: Sequence[int], box: Sequence[int]
+    ) -> bytes:
+        try:
+            return self.emulator.tensor_map(address, shape, strides, box)
+        except self.emulator.EmulatorError as error:
+            raise CudaError("CUDA_ERROR_INVALID_VALUE", str(error), "tensor_map", 1) from error
 
     def launch(
         self, function: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,

@@ -80,14 +80,15 @@ class MachineCode:
     def __init__(self, device: Any, form: Any, image: bytes) -> None:
         driver = device.driver
         self.queue, self.form, self.threads = device.queue, form, (form.threads, 1, 1)
-        self.module = driver.load(image)
-        self.entry = driver.function(self.module, form.entry)
-        self.finish = driver.function(self.module, form.finish) if form.finish else 0
+        call, self.module = device.queue.call_with_room, 0
+        self.module = call(driver.load, image)
+        self.entry = call(driver.function, self.module, form.entry)
+        self.finish = call(driver.function, self.module, form.finish) if form.finish else 0
         if form.shared:
             driver.set_dynamic_shared(self.entry, form.shared)
 
     def __del__(self, _finalizing: Any = sys.is_finalizing) -> None:
-        if not _finalizing():
+        if self.module and not _finalizing():
             self.queue.unload(self.module)
 
 

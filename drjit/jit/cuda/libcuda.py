@@ -5,7 +5,7 @@ The library comes with the driver of the GPU. It is loaded when a `LibCuda` is c
 
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
 from typing import Any
 
@@ -78,6 +78,20 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "cuLinkAddData_v2": (c_void_p, c_int, c_char_p, c_size_t, c_char_p, c_uint, _INT, _HANDLE),
     "cuLinkComplete": (c_void_p, _HANDLE, _SIZE),
     "cuLinkDestroy": (c_void_p,),
+    "cuTensorMapEncodeTiled": (
+        c_void_p,
+        c_int,
+        c_uint,
+        c_void_p,
+        POINTER(_ADDRESS),
+        POINTER(_ADDRESS),
+        POINTER(c_uint),
+        POINTER(c_uint),
+        c_int,
+        c_int,
+        c_int,
+        c_int,
+    ),
 }
 """More functions, which are looked for when they are called."""
 
@@ -94,6 +108,9 @@ _PTX_INPUT = 1  # of CUjitInputType
 _LOG_BYTES = 1 << 14
 _MAX_DYNAMIC_SHARED = 8  # of CUfunction_attribute
 _PARAMETERS, _PARAMETER_BYTES = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, _SIZE
+_MAP_BYTES, _MAP_ALIGNMENT = 128, 64  # of a CUtensorMap
+_HALVES = 6  # CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+_SWIZZLE_128, _PROMOTE_256 = 3, 3  # CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B
 _WRONG_CONTEXT = (201, 400)  # CUDA_ERROR_INVALID_CONTEXT, _HANDLE
 
 
@@ -276,6 +293,17 @@ class LibCuda(Driver):
 
     def set_dynamic_shared(self, function: int, nbytes: int) -> None:
         self._call_in_context("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, nbytes)
+
+    def tensor_map(
+        self, address: int, shape: Sequence[int], strides: Sequence[int], box: Sequence[int]
+    ) -> bytes:
+        room = ctypes.create_string_buffer(2 * _MAP_BYTES)
+        at = -(-ctypes.addressof(room) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
+        sizes, steps = (_ADDRESS * 3)(*shape), (_ADDRESS * 2)(*strides)
+        boxes, each = (c_uint * 3)(*box), (c_uint * 3)(1, 1, 1)
+        tensor = at, _HALVES, 3, address, sizes, steps, boxes, each
+        self.call_optional("cuTensorMapEncodeTiled", *tensor, 0, _SWIZZLE_128, _PROMOTE_256, 0)
+        return ctypes.string_at(at, _MAP_BYTES)
 
     def launch(
         self, function: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int,

@@ -15,7 +15,7 @@ from ..ir import dtype as dt
 from ..ir.dtype import DType
 from ..run import launch
 from ..target.cuda.function import EACH, THREADS
-from ..target.cuda.primitives import dots, products, radix, scan
+from ..target.cuda.primitives import dots, products, radix, scan, warpgroups
 from ..target.cuda.primitives.entry import EntryCode, TileShape
 from ..target.cuda.primitives.lookback import FIRST
 from ..target.cuda.primitives.reductions import Rows, Runs
@@ -50,8 +50,9 @@ class PrimitiveKernel(CudaKernel):
         return entry.compiled(self.name, device.capability)
 
 
-def _run(device: Any, spec: Any, size: int, grid: int, *arguments: Any) -> None:
-    """Launches a kernel with buffers and numbers; `size` is the number of entries in the log."""
+def _run(device: Any, spec: Any, size: int, grid: int, *arguments: Any, maps: bytes = b"") -> None:
+    """Launches a kernel with maps of tensors, and buffers and numbers; `size` is the number of
+    entries in the log."""
     key = type(spec), spec
     kernel = device.kernel_table.get(key)
     if kernel is None:
@@ -59,7 +60,7 @@ def _run(device: Any, spec: Any, size: int, grid: int, *arguments: Any) -> None:
     kernel.counted += 1
     code = kernel.codes.get(0) or kernel.compile(0)
     words = [a if isinstance(a, int) else a.address for a in arguments]
-    kernel.queue(code, struct.pack(f"<{len(words)}q", *words), size, grid)
+    kernel.queue(code, maps + struct.pack(f"<{len(words)}q", *words), size, grid)
 
 
 def _finish(device: Any, read: list[Buffer], written: list[Buffer]) -> None:
@@ -291,6 +292,8 @@ _TENSOR_CORES = [(128, 128, 2, 1.0), (64, 64, 2, 0.6), (16, 128, 1, 0.25), (128,
 # That of large products of halves: with 64 by 64 elements a warp, shared memory delivers as much as
 # tensor cores take, where 64 by 32 have to wait for it. There is a block on each multiprocessor.
 _LARGE_TILE, _LARGE_SPEED = (128, 256, 2, 1), 1.4
+# Columns of tiles of warpgroups; their speed is an estimate.
+_WARPGROUPS = [(256, 1.7), (128, 1.3)]
 # The smallest depth that is worth a block, in tiles.
 _DEEP = 8
 
@@ -361,6 +364,8 @@ def _tiled_products(
             if 4 * large.stage_bytes <= device.shared_limit:
                 large = large._replace(stages=4)
             tilings.append((large, _LARGE_SPEED))
+    if device.has_warpgroups and t is dt.f16 and widths == (8, 8) and _steps(layout):
+        tilings += [(warpgroups.WarpGroups(form, size), v) for size, v in _WARPGROUPS]
     best = None
     for spec, speed in tilings:
         tiles = -(-m // spec.rows) * -(-n // spec.columns) * count
@@ -377,8 +382,41 @@ def _tiled_products(
     parts = device.allocate_for(t.accumulator, slices * count * m * n) if slices > 1 else result
     if slices > 1:
         spec = spec._replace(layout=form._replace(result=t.accumulator.code))
-    _run(device, spec, m * n * count, grid, *starts, parts, m, n, k, chunk, count, *table)
+    words: list[Any] = [parts, m, n, k, chunk, count]
+    if type(spec) is warpgroups.WarpGroups:
+        steps, maps = _steps(layout), _maps(device, layout, spec, starts)
+        _run(device, spec, m * n * count, grid, *words, *[int(s > 0) for s in steps], maps=maps)
+    else:
+        _run(device, spec, m * n * count, grid, *starts, *words, *table)
     _sum_slices(device, t, parts, result, slices, m * n * count)
+
+
+def _steps(layout: Any) -> tuple[int, ...]:
+    """Returns how many entries the operands of a product are from those of the one before, which
+    the layout remembers; nothing if a tensor with three dimensions cannot say it."""
+    if "steps" not in layout.plans:
+        (m, n, k), offsets = layout.sizes, layout.offsets
+        steps = tuple((offsets[1] - offsets[0]).tolist()) if len(offsets) > 1 else (0, 0)
+        even = (np.diff(offsets, axis=0) == steps).all()
+        apart = all(
+            s == 0 or s % size == 0 < s for s, size in zip(steps, (m * k, k * n), strict=True)
+        )
+        layout.plans["steps"] = steps if even and apart else ()
+    return layout.plans["steps"]
+
+
+def _maps(device: Any, layout: Any, spec: warpgroups.WarpGroups, starts: list[int]) -> bytes:
+    """Returns the maps of the operands of products, which begin where a table says if there are
+    several."""
+    (m, n, k), count, maps = layout.sizes, len(layout.offsets), []
+    for which, (lines, operand) in enumerate(zip((m, n), spec.operands, strict=True)):
+        row, rows = (k, lines) if operand.along else (lines, k)
+        step, start = _steps(layout)[which], starts[which]
+        if spec.layout.batched:
+            start += 2 * int(layout.offsets[0, which])
+        shape, strides = (row, rows, count if step else 1), (2 * row, 2 * (step or row * rows))
+        maps.append(device.driver.tensor_map(start, shape, strides, (*operand.box, 1)))
+    return b"".join(maps)
 
 
 def _row_products(

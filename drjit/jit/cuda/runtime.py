@@ -116,13 +116,7 @@ class Queue:
             # An interrupt may occur anywhere: the entry that keeps memory alive comes first.
             if entry is not None:
                 self._entries.append(entry)
-            try:
-                self.call(function, *arguments)
-            except CudaError as error:
-                if not error.is_out_of_memory:
-                    raise
-                self.make_room()
-                self.call(function, *arguments)
+            self.call_with_room(function, *arguments)
         except Exception:
             queued = False
             raise
@@ -219,6 +213,17 @@ class Queue:
         except CudaError as error:
             self._explain(error)
             raise
+
+    def call_with_room(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a function of the driver that may need memory: if there is none left, once more
+        when what the pool does not use has been given back."""
+        try:
+            return self.call(function, *arguments)
+        except CudaError as error:
+            if not error.is_out_of_memory:
+                raise
+        self.make_room()
+        return self.call(function, *arguments)
 
     def _explain(self, error: CudaError) -> None:
         """An error of the driver may report that an earlier launch failed. Then it gets a note with

@@ -401,7 +401,8 @@ def _effect_mode(at: Access, target: WriteTarget, lanes: int) -> str:
             return "expand"
     size = target.size
     if size > 4 * lanes or size > expand_threshold or target.dtype.is_mask:
-        return "direct"
+        records = at.packet > 1 and target.dtype is dt.f32 and target.device().sums_in_place
+        return "expand" if records else "direct"
     if size <= _FEW:
         return "expand"
     nbytes = target.device().threads() * size * target.dtype.accumulator.itemsize

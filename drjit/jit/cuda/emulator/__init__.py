@@ -10,11 +10,12 @@ other is an `UnknownInstruction`.
 
 Read in this order: `parse` (text to data), `forms` (instructions as rows of data), `translate`
 (blocks to Python), `machine` (which threads run next), `memory` and `access`, `race` (in shared
-memory), `warp` (instructions of warps), `module` (launches).
+memory), `warp` and `warpgroup` (instructions of warps), `module` (launches).
 """
 
 from .errors import EmulatorError
 from .memory import Memory
 from .module import Entry, LaunchReport, Module, Step
+from .warpgroup import tensor_map
 
-__all__ = ["EmulatorError", "Entry", "LaunchReport", "Memory", "Module", "Step"]
+__all__ = ["EmulatorError", "Entry", "LaunchReport", "Memory", "Module", "Step", "tensor_map"]

@@ -395,7 +395,14 @@ class Accesses(Threads):
         self.awaited[_words(at, size)] = True
         group = self.committed[place]
         self.copies.append(
-            {"place": place, "at": at, "rows": rows, "group": group, "line": self.line()}
+            {
+                "place": place,
+                "at": at,
+                "rows": rows,
+                "group": group,
+                "line": self.line(),
+                "barrier": np.full(n, -1),
+            }
         )
 
     def async_commit(self, place: np.ndarray) -> None:

@@ -38,13 +38,15 @@ class Form:
     # Operands that are not written: the carry flag.
     hidden_results: tuple[str, ...] = ()
     hidden_sources: tuple[str, ...] = ()
-    # How many of the leading operands are written to.
+    # How many of the leading operands are written to, and whether they are read as well.
     destinations: int = 1
+    accumulates: bool = False
 
     @property
     def tuple_size(self) -> int:
         """If the expression gives a tuple, its smallest possible length; otherwise 0."""
-        several = len(self.results) > 1 or self.sources[:1] in (("u32*",), ("address",))
+        several = self.sources[:1] in (("u32*",), ("f32*",), ("address",))
+        several |= len(self.results) > 1
         return len(self.results) if self.kind == "warp" and several else 0
 
     @property
@@ -440,11 +442,18 @@ def _atomic(q: list[str]) -> Form:
     "griddepcontrol", "brkpt",
 )  # fmt: skip
 def _nothing(q: list[str]) -> Form:
+    if q[:3] == ["fence", "proxy", "async"]:
+        return _machine_call((), "publish_barriers(place)", ())
     return Form((), (), kind="nothing", destinations=0)
+
+
+_BOX = "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
 
 
 @rule("cp")
 def _copy(q: list[str]) -> Form:
+    if ".".join(q) == _BOX:
+        return _machine_call((), "copy_box(place, {0}, {1}, {2})", ("address", "box", "address"))
     if q[1] != "async" or "mbarrier" in q or "bulk" in q:
         raise KeyError
     if q[2] == "commit_group":
@@ -530,6 +539,41 @@ _SHAPES = {
     "f16": ("m16n8k16", "m16n8k8"),
     "tf32": ("m16n8k8", "m16n8k4"),
 }
+
+
+@rule("mbarrier")
+def _phases(q: list[str]) -> Form:
+    """Barriers in the shared memory of the block."""
+    if q[-2:] != ["shared::cta", "b64"]:
+        raise KeyError
+    calls = {
+        "init": ((), "barrier_init(place, {0}, {1})", ("address", "u32")),
+        "arrive": (("u64",), "barrier_arrive(place, {0})", ("address",)),
+        "arrive.expect_tx": (("u64",), "barrier_arrive(place, {0}, {1})", ("address", "u32")),
+        "try_wait.parity": (
+            ("pred",), "barrier_try_wait(place, {0}, {1})", ("address", "u32"),
+        ),
+    }  # fmt: skip
+    return _machine_call(*calls[".".join(q[1:-2])])
+
+
+@rule("wgmma")
+def _group(q: list[str]) -> Form:
+    """wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16, and what orders it"""
+    if q[2:4] != ["sync", "aligned"]:
+        raise KeyError
+    if q[1] in ("fence", "commit_group"):
+        return _machine_call((), f"group_{q[1].split('_')[0]}(place)", (), -1)
+    if q[1] == "wait_group":
+        return _machine_call((), "group_wait(place, {0})", ("number",), -1)
+    columns = int(q[4].removeprefix("m64n").removesuffix("k16"))
+    if q[1] != "mma_async" or q[5:] != ["f32", "f16", "f16"] or columns % 8:
+        raise KeyError
+    call = f"group_mma(place, {columns}, {', '.join([f'{{{k}}}' for k in range(8)])})"
+    sources = ("f32*", "u64", "u64", "pred", *["number"] * 4)
+    made = _machine_call(("f32",), call, sources, -1)
+    made.accumulates = True
+    return made
 
 
 @rule("ldmatrix")

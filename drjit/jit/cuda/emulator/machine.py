@@ -20,7 +20,7 @@ import numpy as np
 from .access import spread
 from .errors import Deadlock, DivergentCollective, Fault, InvalidTarget, first
 from .translate import BasicBlock
-from .warp import Warps
+from .warpgroup import Warpgroups
 
 if TYPE_CHECKING:
     from .module import EmulatedLaunch
@@ -30,7 +30,7 @@ _FAIR = 4096
 _SPINS = 16  # backward jumps between two looks at whether anything changes
 
 
-class ThreadChunk(Warps):
+class ThreadChunk(Warpgroups):
     """A chunk of threads that executes the blocks of a kernel."""
 
     def __init__(self, launch: "EmulatedLaunch", first: int, blocks: int):

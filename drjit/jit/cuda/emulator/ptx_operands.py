@@ -30,7 +30,7 @@ _PATTERN = re.compile(r"(?:[uif]\d+|pred)_|_|\d")
 
 @dataclass(slots=True)
 class PtxOperand:
-    """`kind` is one of reg, integer, float, symbol, address, vector, pair, not, sink, list.
+    """`kind` is one of reg, integer, float, symbol, address, box, vector, pair, not, sink, list.
 
     `name` of a register is its Python name; `value` is a number or the offset of an address;
     `parts` are the operands in a vector, or the base of an address.
@@ -110,6 +110,8 @@ class Symbols:
         return PtxOperand("symbol", name.strip(), integer(offset.strip()) if offset else 0)
 
     def _address(self, text: str) -> PtxOperand:
+        if text.endswith("}"):  # of a map, and the position in the tensor
+            return PtxOperand("box", parts=tuple(map(self.operand, split_operands(text))))
         m = _ADDRESS.match(text)
         if m is None:
             raise PTXSyntaxError(f"the address [{text}] is not understood")

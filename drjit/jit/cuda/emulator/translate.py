@@ -8,7 +8,7 @@ threads share is an array of one element.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import ptx_operands
@@ -35,6 +35,7 @@ class DecodedInstruction:
     sources: list[PtxOperand]
     defines: list[str]
     uses: list[str]
+    held: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -101,9 +102,19 @@ class FunctionWriter:
         for instruction in code:
             with located(self.function.name, instruction):
                 self.statements.append(self._statement(instruction))
+        self._find_held()
         self.read_somewhere = {name for s in self.statements for name in s.uses}
         self.names.settle()
         self._find_blocks(labels)
+
+    def _find_held(self) -> None:
+        """Finds the registers to which products add while threads go on, and what else uses them.
+        Each execution of that checks that the products have ended."""
+        held = {name for s in self.statements if s.form.accumulates for name in s.defines}
+        for s in self.statements if held else ():
+            s.held = sorted(held.intersection(s.defines + s.uses))
+            if s.held and "place" not in s.uses:
+                s.uses.append("place")
 
     def _expand(self) -> tuple[list[Instruction], dict[str, int]]:
         """The code, in which guarded accesses, calls and their like have a branch around them."""
@@ -139,7 +150,7 @@ class FunctionWriter:
         named = operands[: {"branch": 0, "table": 1}.get(f.kind)]
         resolved = [self.names.operand(o) for o in named]
         destinations = resolved[: f.destinations]
-        sources = resolved[f.destinations :]
+        sources = resolved[0 if f.accumulates else f.destinations :]
         destinations += [self.names.operand(name) for name in f.hidden_results]
         sources += [self.names.operand(name) for name in f.hidden_sources]
         defines = self._defined(f, destinations)
@@ -287,6 +298,8 @@ class FunctionWriter:
                 members, block.sync = self._members(statement), f.kind
                 block.members = int(members) if members.lstrip("-").isdigit() else self.key(members)
                 block.aligned = f.details.get("aligned", False)
+            if statement.held:
+                self.put(f"m.use_held(place, {statement.held}, {f.accumulates})")
             with located(self.function.name, i):
                 if f.texts and f.kind != "mov":
                     self.expression(statement)
@@ -384,6 +397,9 @@ class FunctionWriter:
             return str(operand.value)
         if kind == "address":
             return "{}, {}".format(*address(self, operand))
+        if kind == "box":
+            tensor, position = operand.parts
+            return f"{self.read(tensor, 'u64')}, {self.read(position, 'i32*')}"
         if kind[-1] == "*":
             return "(" + ", ".join(self.read(o, kind[:-1]) for o in flatten(operand)) + ",)"
         moved = kind[0] == "b" and kind[1:].isdigit()
@@ -445,6 +461,8 @@ class FunctionWriter:
     def assign(self, operand: PtxOperand, text: str, kind: str, native: str = "") -> None:
         """Puts the value of an expression into a register; where the guard holds, if any."""
         if operand.kind == "sink":
+            if text.startswith("m."):
+                self.put(text)
             return
         name = operand.name
         home = self.names.home[name]

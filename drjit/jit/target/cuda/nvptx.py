@@ -71,16 +71,16 @@ def _target() -> Any:
     return binding.Target.from_triple(TRIPLE)
 
 
-def new_machine(capability: tuple[int, int], level: int) -> Any:
+def new_machine(capability: tuple[int, int], accelerated: bool, level: int) -> Any:
     features = f"+ptx{version(capability)}"
-    return _target().create_target_machine(
-        cpu=architecture(capability), features=features, opt=level
-    )
+    cpu = architecture(capability) + ("a" if accelerated else "")
+    return _target().create_target_machine(cpu=cpu, features=features, opt=level)
 
 
-def ptx(ir: str, capability: tuple[int, int]) -> str:
-    """Compiles the text of a module to PTX."""
+def ptx(ir: str, capability: tuple[int, int], accelerated: bool = False) -> str:
+    """Compiles the text of a module to PTX; if it is `accelerated`, with the instructions that no
+    other architecture has."""
     ir = f'target datalayout = "{LAYOUT}"\ntarget triple = "{TRIPLE}"\n{ir}'
     level = 1 if ir.count("\n") > llvm.LONG else 3
-    with llvm.compiler(new_machine, capability) as c:
+    with llvm.compiler(new_machine, capability, accelerated) as c:
         return llvm.emit(c.machine(level), c.module(ir), False).decode()

@@ -231,6 +231,101 @@ class GpuCode(Code):
         found = self.f.op(f"call {kind} @llvm.nvvm.mma.{name}({operands})")
         return [v.like(self.f.op(f"extractvalue {kind} {found}, {k}")) for k, v in enumerate(sums)]
 
+    # ---- What the hardware does while threads go on
+
+    def assembly(self, text: str, constraints: str, *operands: str, kind: str = "void") -> str:
+        """Returns the result of an instruction in PTX, of which LLVM knows only the operands."""
+        call = f'call {kind} asm sideeffect "{text}", "{constraints}"({", ".join(operands)})'
+        return self.f.op(f"{call} convergent") if kind != "void" else self.f.do(call) or ""
+
+    def shared_address(self, place: GpuPointer) -> Value:
+        """Returns an address of shared memory as a number."""
+        return Value(self.f, "u32", 0, self.f.op(f"ptrtoint {place.kind} {place} to i32"))
+
+    def _at_barrier(self, text: str, place: GpuPointer, *more: object) -> None:
+        """Does something with a barrier (`mbarrier`), a word of shared memory."""
+        operands = [f"{place.kind} {place}", *[f"i32 {x}" for x in more]]
+        self.assembly(text, f"r{',r' * len(more)},~{{memory}}", *operands)
+
+    def start_barrier(self, place: GpuPointer, arrivals: int) -> None:
+        """Begins the first phase of a barrier, which ends after some arrivals, as do those after
+        it."""
+        self._at_barrier("mbarrier.init.shared::cta.b64 [$0], $1;", place, arrivals)
+
+    def publish_barriers(self) -> None:
+        """Lets the hardware that copies see new barriers."""
+        self.assembly("fence.proxy.async.shared::cta;", "~{memory}")
+
+    def arrive(self, place: GpuPointer) -> None:
+        """Arrives at a barrier."""
+        self._at_barrier("mbarrier.arrive.shared::cta.b64 _, [$0];", place)
+
+    def expect_bytes(self, place: GpuPointer, count: int) -> None:
+        """Arrives at a barrier, whose phase does not end before some bytes are copied."""
+        text = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;"
+        self._at_barrier(text, place, count)
+
+    def await_barrier(self, place: GpuPointer, parity: Value) -> None:
+        """Waits until a phase of a barrier has ended; the first one is even."""
+        wait = "mbarrier.try_wait.parity.shared::cta.b64 p, [$1], $2;"
+        text = f"{{ .reg .pred p; {wait} selp.u32 $0, 1, 0, p; }}"
+
+        def waits(_: list) -> Value:
+            operands = f"{place.kind} {place}", f"i32 {parity}"
+            ended = self.assembly(text, "=r,r,r,~{memory}", *operands, kind="i32")
+            return Value(self.f, "u32", 0, ended) == 0
+
+        for _ in self.during(waits, []):
+            pass
+
+    def start_copy(
+        self, tensor: GpuPointer, at: Sequence[Value], to: GpuPointer, barrier: GpuPointer
+    ) -> None:
+        """Starts to copy a box of a tensor, given by its map, to shared memory; a barrier counts
+        the bytes."""
+        where = "shared::cluster.global.mbarrier::complete_tx::bytes"
+        text = f"cp.async.bulk.tensor.3d.{where} [$0], [$1, {{$2, $3, $4}}], [$5];"
+        operands = [f"{to.kind} {to}", f"ptr {tensor}", *[f"i32 {x.cast('i32')}" for x in at]]
+        operands.append(f"{barrier.kind} {barrier}")
+        self.assembly(text, "r,l,r,r,r,r,~{memory}", *operands)
+
+    def multiplied_by_group(
+        self, ab: Sequence[Value], turned: tuple[bool, bool], sums: Sequence[Value]
+    ) -> list[Value]:
+        """Returns accumulators to which the warpgroup begins to add the product of operands in
+        shared memory, given by their descriptions: 64 rows and a depth of 16 (`wgmma`). Operands
+        may be `turned`: then, rows of shared memory are along the rows of A, or columns of B."""
+        n = len(sums)
+        shape = f"m64n{2 * n}k16.f32.f16.f16"
+        numbers, (a, b) = ", ".join([f"${k}" for k in range(n)]), [int(x) for x in turned]
+        product = f"wgmma.mma_async.sync.aligned.{shape} {{{numbers}}}, ${2 * n}, ${2 * n + 1}"
+        text = f"{{ .reg .pred p; setp.eq.u32 p, 0, 0; {product}, p, 1, 1, {a}, {b}; }}"
+        return self._changed(text, sums, ab)
+
+    def begin_products(self) -> None:
+        """Lets the products that follow use registers and shared memory."""
+        self.f.do("call void @llvm.nvvm.wgmma.fence.sync.aligned()")
+
+    def end_products(self, others: int) -> None:
+        """Makes a group of the products since the last one, and waits for all but some groups."""
+        self.f.do("call void @llvm.nvvm.wgmma.commit_group.sync.aligned()")
+        self.f.do(f"call void @llvm.nvvm.wgmma.wait_group.sync.aligned(i64 {others})")
+
+    def await_products(self, sums: Sequence[Value]) -> list[Value]:
+        """Returns accumulators when all products have ended."""
+        return self._changed("wgmma.wait_group.sync.aligned 0;", sums)
+
+    def _changed(
+        self, text: str, sums: Sequence[Value], words: Sequence[Value] = ()
+    ) -> list[Value]:
+        """Returns numbers in registers that an instruction changes."""
+        n = len(sums)
+        kind = f"{{{', '.join(['float'] * n)}}}"
+        registers = ["=f"] * n + [f"{k}" for k in range(n)] + ["l"] * len(words)
+        operands = [*[f"float {x}" for x in sums], *[f"i64 {x}" for x in words]]
+        found = self.assembly(text, f"{','.join(registers)},~{{memory}}", *operands, kind=kind)
+        return [x.like(self.f.op(f"extractvalue {kind} {found}, {k}")) for k, x in enumerate(sums)]
+
     # ---- Elements that may not exist
 
     def within(self, limits: Sequence[tuple[Value, int]]) -> Value | None:

@@ -26,6 +26,7 @@ class EntryCode(GpuCode):
         self.globals: dict[str, str] = {}
         self.dynamic_bytes = 0  # bytes of dynamic shared memory
         self.together = 1  # blocks that a multiprocessor should have room for
+        self.accelerated = False  # whether it has instructions of one architecture alone
 
     def buffer(self, name: str, code: str, *, read_only: bool = False) -> GpuPointer:
         """Adds a parameter: the address of a buffer of elements, which nothing writes to if it is
@@ -35,15 +36,21 @@ class EntryCode(GpuCode):
         place = self.f.once(f"%{name}", f"addrspacecast ptr addrspace(1) %{name}.g to ptr")
         return GpuPointer(self.f, code, place, constant=read_only)
 
+    def tensor_map(self, name: str) -> GpuPointer:
+        """Adds a parameter: the map of a tensor, by which the hardware copies parts of it."""
+        how = 'byval([128 x i8]) align 64 "nvvm.grid_constant"'
+        self.parameters.append(f"ptr {how} %{name}")
+        return GpuPointer(self.f, "u8", f"%{name}", constant=True)
+
     def sizes(self, *names: str) -> list[Word]:
         """Adds parameters: numbers."""
         self.parameters += [f"i64 %{name}" for name in names]
         return [self.word(f"%{name}") for name in names]
 
-    def dynamic_shared(self, nbytes: int) -> GpuPointer:
+    def dynamic_shared(self, nbytes: int, align: int = 128) -> GpuPointer:
         """Returns the address of dynamic shared memory."""
-        self.dynamic_bytes = nbytes
-        self.globals[DYNAMIC] = f"{DYNAMIC} = external addrspace(3) global [0 x i8], align 128"
+        self.dynamic_bytes, kind = nbytes, "external addrspace(3) global [0 x i8]"
+        self.globals[DYNAMIC] = f"{DYNAMIC} = {kind}, align {align}"
         return self.dynamic()
 
     def parts(self, number: Any, count: Any) -> tuple[Any, Any]:
@@ -69,7 +76,7 @@ class EntryCode(GpuCode):
         from .. import nvptx
 
         self.f.do("ret void")
-        code = nvptx.ptx(self.module_text(name), capability)
+        code = nvptx.ptx(self.module_text(name), capability, self.accelerated)
         return Compiled(code, name, True, False, "", self.f.threads, self.dynamic_bytes)
 
 

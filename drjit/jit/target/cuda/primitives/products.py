@@ -242,22 +242,30 @@ class ProductTile:
 
     Parameters: A, B, and the results; rows and columns of the result; the depth, and the part of it
     that a block sums up; the number of products; if there are several, a table of where the
-    operands of each begin.
+    operands of each begin. Of operands that are `mapped`, A and B are maps, and the last parameters
+    say whether each product has a matrix of its own.
     """
 
-    def __init__(self, c: EntryCode, layout: ProductForm, rows: int, columns: int) -> None:
+    def __init__(
+        self, c: EntryCode, layout: ProductForm, rows: int, columns: int, mapped: bool = False
+    ) -> None:
         self.c, self.layout = c, layout
-        a, b = (c.buffer(name, layout.code, read_only=True) for name in "ab")
+        if mapped:
+            a, b = (c.tensor_map(name) for name in "ab")
+        else:
+            a, b = (c.buffer(name, layout.code, read_only=True) for name in "ab")
         result = c.buffer("result", layout.result)
         self.m, self.n, self.k, chunk, batches = c.sizes("m", "n", "k", "chunk", "batches")
         down, across = (self.m + (rows - 1)) // rows, (self.n + (columns - 1)) // columns
         number, tile = c.parts(c.block(), down * across)
         y, x = self._order(tile, down, across)
         self.i0, self.j0 = y * rows, x * columns
-        part, batch = c.parts(number, batches)
+        part, self.batch = c.parts(number, batches)
         self.start = part * chunk
         self.end = c.least(self.start + chunk, self.k)
-        self.a, self.b = starts(c, a, b, batch) if layout.batched else (a, b)
+        self.steps = c.sizes("a.step", "b.step") if mapped else []
+        separate = layout.batched and not mapped
+        self.a, self.b = starts(c, a, b, self.batch) if separate else (a, b)
         self.target = result + number * (self.m * self.n)
 
     def _order(self, tile: Word, down: Word, across: Word) -> tuple[Word, Word]:
@@ -276,25 +284,29 @@ class ProductTile:
             TileOperand(self.c, forms[1], self.b, self.j0, self.n, b_row),
         )
 
-    def store(self, rows: Sequence[Word], parts: Sequence[tuple[Word, list[list[Value]]]]) -> None:
+    def store(self, rows: Sequence[Word], parts: Sequence[tuple[Value, list[list[Value]]]]) -> None:
         """Stores sums: `parts` are columns, counted from the first of the tile, as are rows, with
         consecutive elements from there on for each row."""
         c, width = self.c, len(parts[0][1][0])
         lines = []
         for y in rows:
             i = self.i0 + y
-            lines.append((i < self.m, self.target + i * self.n))
-        left = self.n - self.j0
+            lines.append((i < self.m, self.target + i * self.n + self.j0))
+        left = _few(c, self.n - self.j0)
+        # All sums are rounded before the first is stored: halves take half as many registers.
+        found = [
+            (column.bits("i32"), [c.vector(x).cast(self.layout.result) for x in sums])
+            for column, sums in parts
+        ]
 
         def write(together: int) -> None:
-            for number, (exists, line) in enumerate(lines):
-                for _ in c.when(exists):
-                    for column, sums in parts:
-                        x = c.vector(sums[number]).cast(self.layout.result)
-                        for first in range(0, width, together):
-                            here = column + first
-                            for _ in c.when(here < left):
-                                (line + self.j0 + here).store(c.part(x, first, together))
+            for column, sums in found:
+                for first in range(0, width, together):
+                    here = column + first
+                    is_column = here < left
+                    for x, (is_row, line) in zip(sums, lines, strict=True):
+                        for _ in c.when(is_row & is_column):
+                            (line + here).store(c.part(x, first, together))
 
         if width == 1:
             write(1)
@@ -337,7 +349,7 @@ class MultiplyAdds(NamedTuple):
         zeros = [c.number(acc, 0)] * (self.y * self.x)
         stages = STAGES[self.layout.asynchronous]
         sums = accumulated(c, *task.loaded(forms), task.start, task.end, stages, zeros, multiply)
-        rows = self._places(top, self.rows, self.y, width)
+        rows = [y.cast("i64") for y in self._places(top, self.rows, self.y, width)]
         columns = self._places(left, self.columns, self.x, width)
         parts = []
         for first in range(0, self.x, width):
@@ -354,11 +366,11 @@ class MultiplyAdds(NamedTuple):
         places = [own + (k * form.stride + g * spacing) for g in range(count // width)]
         return [x for place in places for x in place.load(width).elements()]
 
-    def _places(self, first: Any, size: int, count: int, width: int) -> list[Word]:
+    def _places(self, first: Any, size: int, count: int, width: int) -> list[Value]:
         """Returns the lines of a thread."""
         spacing = size // (count // width)
         starts = range(0, size, spacing)
-        return [(first + (g + j)).cast("i64") for g in starts for j in range(width)]
+        return [first + (g + j) for g in starts for j in range(width)]
 
 
 class TensorCores(NamedTuple):
@@ -424,7 +436,7 @@ class TensorCores(NamedTuple):
         parts = []
         for j in range(x):
             places = [4 * (k // 2 * x + j) + 2 * (k % 2) for k in range(2 * y)]
-            parts.append(((column + 8 * j).cast("i64"), [sums[k : k + 2] for k in places]))
+            parts.append((column + 8 * j, [sums[k : k + 2] for k in places]))
         task.store([(row + 8 * k).cast("i64") for k in range(2 * y)], parts)
 
 
