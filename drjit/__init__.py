@@ -4,13 +4,16 @@
 
 import gc as _gc
 import importlib as _importlib
+import itertools as _itertools
 from types import ModuleType as _Module
 from typing import Any as _Any
 
 # Nothing created here is garbage, but looking for it would take a tenth of the import time.
 _collects = _gc.isenabled()
-_objects_before = _gc.get_objects()
 _gc.disable()
+# The classes of the objects so far, as `collector.every_object` would find them.
+_every_object = _itertools.chain.from_iterable(_itertools.starmap(_gc.get_objects, ((),)))
+_classes_before = [*map(type, _every_object)]
 
 from .jit.run import modules as _modules
 
@@ -101,7 +104,7 @@ def _complete(kind: str) -> None:
 _table.extras.update({name: _type(name) for name in _TYPES})
 _table.importers.append(_complete)
 
-_collector.hide_objects(_objects_before)
-del _objects_before
+_collector.hide_objects(_classes_before)
+del _classes_before, _every_object
 if _collects:
     _gc.enable()

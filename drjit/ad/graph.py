@@ -285,7 +285,7 @@ def _fill_tape() -> None:
 def _find_variables() -> tuple[list[Var], bool]:
     """Returns the variables among the objects of the garbage collector, and whether these are all:
     those that other threads are creating at the moment need not be visited now."""
-    found = [o for o in collector.all_objects() if type(o) is Var]
+    found = collector.objects_of(Var)
     made = [v for v in found if hasattr(v, "serial")]
     return made, len(made) == len(found)
 

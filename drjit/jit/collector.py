@@ -14,6 +14,8 @@ import atexit
 import gc
 import sys
 from _thread import get_ident
+from collections.abc import Iterator
+from itertools import chain, starmap
 from typing import Any
 
 FEW = 20_000  # objects of a process that has imported NumPy, but has computed nothing
@@ -34,22 +36,28 @@ _before = 700  # the threshold before the pause
 exempt_threads: set[int] = set()
 """Threads in which `catch_up` does nothing."""
 _hides_finalizers: bool | None = None  # whether `hide_objects` has; None if it has hidden nothing
-_later: list = []  # created after what `hide_objects` has hidden
 
 
-def hide_objects(before: list) -> None:
-    """Hides all objects from the collector. `before` are those from before the package was
-    imported: if there are many, some may become garbage that only the collector finds, so all
-    objects go to the oldest generation instead, which it examines last."""
+class _Marker:
+    """An object created after what `hide_objects` has hidden."""
+
+
+_later = _Marker()
+
+
+def hide_objects(before: list[type]) -> None:
+    """Hides all objects from the collector. `before` are the classes of those from before the
+    package was imported: if there are many, some may become garbage that only the collector finds,
+    so all objects go to the oldest generation instead, which it examines last."""
     global _hides_finalizers, _later
     if gc.get_freeze_count() > _IMMORTAL:  # by the program
         return
-    gc.freeze()
     if len(before) <= FEW:
         _hides_finalizers = _some_have_finalizers(before)
-    else:
+    gc.freeze()
+    if _hides_finalizers is None:
         gc.unfreeze()
-    _later = []
+    _later = _Marker()
 
 
 @atexit.register
@@ -60,33 +68,44 @@ def _end() -> None:
     others = [m for n, m in tuple(sys.modules.items()) if n.partition(".")[0] not in _KNOWN]
     files = [str(getattr(m, "__dict__", {}).get("__file__")) for m in others]
     binary = [name for name in files if name.endswith(_BINARY)]
-    if not (binary or _hides_finalizers or _some_have_finalizers(gc.get_objects())):
+    if not (binary or _hides_finalizers or _some_have_finalizers([*map(type, every_object())])):
         gc.freeze()
     elif _hides_finalizers is not None:
         gc.unfreeze()
 
 
-def _some_have_finalizers(objects: list) -> bool:
-    """Returns whether some objects have a finalizer, except those that only release memory, and the
-    standard streams, which Python takes care of."""
-    classes = {c for c in set(map(type, objects)) if hasattr(c, "__del__")}
-    classes = {c for c in classes if not str(c.__module__).startswith(_RELEASING)}
+def _some_have_finalizers(classes: list[type]) -> bool:
+    """Returns whether some objects, given their classes, have a finalizer, except those that only
+    release memory, and the standard streams, which Python takes care of."""
+    finalized = {c for c in {*classes} if hasattr(c, "__del__")}
+    finalized = {c for c in finalized if not str(c.__module__).startswith(_RELEASING)}
     streams = [sys.__stdin__, sys.__stdout__, sys.__stderr__]
     buffers = [getattr(s, "buffer", None) for s in streams]
-    usual = {id(s) for s in [*streams, *buffers, *(getattr(b, "raw", None) for b in buffers)]}
-    return any(id(o) not in usual for o in objects if type(o) in classes)
+    usual = {id(s): s for s in [*streams, *buffers, *(getattr(b, "raw", None) for b in buffers)]}
+    there = usual.keys() & {*map(id, every_object())}
+    known = [type(usual[k]) for k in there]
+    return any(classes.count(c) > known.count(c) for c in finalized)
 
 
-def all_objects() -> list:
-    """Returns the objects of the process, perhaps without those that `hide_objects` has hidden.
-    Those that the program has frozen since are among them, and stay frozen."""
-    found = gc.get_objects()
-    if any(o is _later for o in found):
-        return found
-    gc.unfreeze()
-    found = gc.get_objects()
-    gc.freeze()
-    return found
+def every_object() -> Iterator:
+    """Returns an iterator over the objects of the process, but for those that are hidden.
+
+    It must be exhausted by one call that runs no Python code, so that no other thread runs: until
+    then it refers to all objects, maybe to a tuple that `tuple` is filling in another thread, which
+    fails if anything else refers to the tuple when it is full."""
+    return chain.from_iterable(starmap(gc.get_objects, ((),)))
+
+
+def objects_of(cls: type) -> list:
+    """Returns the objects of a class of Python's, perhaps without those that `hide_objects` has
+    hidden. Those that the program has frozen since are among them, and stay frozen."""
+    found = gc.get_referrers(cls, _Marker)  # an object refers to its class
+    if not any(o is _later for o in found):
+        with paused():
+            gc.unfreeze()
+            found = gc.get_referrers(cls, _Marker)
+            gc.freeze()
+    return [o for o in found if type(o) is cls]
 
 
 def pause(reason: Any) -> None:

@@ -722,7 +722,8 @@ def test_a_large_kernel_does_not_keep_the_process():
     print(np.array(dr.concat(parts)).sum())
     assert background._threads
     """
-    assert run(ENDS + textwrap.dedent(text), DRJIT_NUM_THREADS="2") == ("1.5015e+06", "", 0)
+    found = run(ENDS + textwrap.dedent(text), seconds=4 * LIMIT, DRJIT_NUM_THREADS="2")
+    assert found == ("1.5015e+06", "", 0)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -856,3 +857,34 @@ def test_entries_written_by_two_threads_are_whole(monkeypatch):
     ends(cache.write_pending, cache.write_pending)
     assert not cache._pending
     assert all(cache.get(f"{k:040x}").code == b"code" * 1000 for k in range(20))
+
+
+def test_a_search_for_objects_leaves_tuples_of_other_threads_alone():
+    """`tuple` fails if anything else refers to the tuple that it is filling."""
+    text = """
+    import sys, threading
+    others, failed, over = [[k] for k in range(100_000)], [], threading.Event()
+    def fill():
+        while not (over.is_set() or failed):
+            try:
+                tuple(k for k in range(300))
+            except SystemError as error:
+                failed.append(error)
+    thread = threading.Thread(target=fill)
+    thread.start()
+    import drjit as dr
+    from drjit.ad import graph
+    from drjit.jit import collector
+    from drjit.llvm.ad import Float
+    x = Float(1, 2)
+    dr.enable_grad(x)
+    dr.whos(as_string=True)
+    sys.setswitchinterval(1e-4)
+    for _ in range(20):
+        assert x._var in graph._find_variables()[0]
+        collector._some_have_finalizers([*map(type, collector.every_object())])
+    over.set()
+    thread.join()
+    print(failed)
+    """
+    assert run(text)[::2] == ("[]", 0)

@@ -69,12 +69,13 @@ def settle(collect: bool = True) -> None:
 def objects() -> int:
     """Returns how many objects the garbage collector knows, without weak references, which are
     swept out from time to time."""
-    return sum(type(o) is not weakref.ref for o in gc.get_objects())
+    classes = [*map(type, collector.every_object())]
+    return len(classes) - classes.count(weakref.ref)
 
 
 def living_variables() -> int:
     """Returns how many variables of derivatives there are."""
-    return sum(type(o) is graph.Var for o in gc.get_objects())
+    return len(collector.objects_of(graph.Var))
 
 
 def in_cycles() -> list[str]:

@@ -1,12 +1,12 @@
 """Labels of traced values, and lists and drawings of all that are live, of both graphs: of traced
 values (`whos`, `graphviz`) and of derivatives (`whos_ad`, `graphviz_ad`)."""
 
-import gc
 import sys
 from typing import Any
 
 from ...ad import graph
 from ...array import pytree, signatures
+from ...jit import collector
 from ...jit.device import Buffer, Device, current, devices
 from ...jit.ir import label
 from ...jit.ir.node import Node, shared
@@ -60,7 +60,7 @@ _FIELDS = "op", "dtype", "size", "deps", "data", "serial"
 
 def live_nodes() -> list[Node]:
     """Returns all traced values that are still referenced, in order of creation."""
-    nodes = [n for n in gc.get_objects() if type(n) is Node and n is not access.ACTIVE]
+    nodes = [n for n in collector.objects_of(Node) if n is not access.ACTIVE]
     # A traceback may keep one alive in whose making Ctrl-C came.
     nodes = [n for n in nodes if all(hasattr(n, name) for name in _FIELDS)]
     used = {d for n in nodes for d in n.deps}
