@@ -17,8 +17,8 @@ from ..flow.freeze.frozen import freeze
 from ..function.ad.grad import accum_grad, detach, enable_grad, grad
 from ..function.ad.propagate import ADMode, enqueue, traverse
 from ..function.conversion import is_real
-from ..function.data.create import arange
-from ..function.data.memory import gather
+from ..function.data.create import arange, empty
+from ..function.data.memory import gather, scatter
 from ..function.evaluation import eval as evaluate
 from ..function.inspect.traits import float32_array_t, tensor_t, uint32_array_t
 from ..function.math.arithmetic import abs, clip, fma, round
@@ -326,19 +326,24 @@ class _Network:
             self.spans.append(Span(first, end, sqrt(6 / (rows + columns))))
             first = end
 
-    def __call__(self, features: list[Any], params: Any, dtype: Any) -> list[Any]:
-        v: Any = nn.CoopVec(*features)
+    def matrices(self, params: Any, dtype: Any) -> list[nn.MatrixView]:
+        """Returns views of the matrices, of the given type. They are read from memory, so entries
+        of another type are converted by a kernel of their own."""
         shift = 0
         if type(params) is not dtype:
-            # Matrices are read from memory, so these entries are converted before.
             shift = self.spans[0].first
             where = arange(uint32_array_t(type(params)), self.spans[-1].end - shift)
             params = dtype(gather(type(params), params, where + shift))
             evaluate(params)
+        pairs = zip(self.spans, self.shapes, strict=True)
+        return [_matrix(params, span.first - shift, shape) for span, shape in pairs]
+
+    def outputs(self, features: list[Any], matrices: list[nn.MatrixView], dtype: Any) -> list[Any]:
+        v: Any = nn.CoopVec(*features)
         if v.type is not dtype:
             v = nn.cast(v, dtype)
-        for span, shape, activation in zip(self.spans, self.shapes, self.activations, strict=True):
-            v = activation(_matrix(params, span.first - shift, shape) @ v)
+        for matrix, activation in zip(matrices, self.activations, strict=True):
+            v = activation(matrix @ v)
         return [*v]
 
 
@@ -408,8 +413,11 @@ class Model:
         self.n_params = next_multiple(self.spans[-1].end, 8) if self.spans else 0
 
         def outputs(position: list[Any], params: Any) -> list[Any]:
+            # Matrices first: their derivatives are then last, and need the sums of the kernel that
+            # also computes those of grids.
+            matrices = layers and layers.matrices(params, activations)
             found = [features(f) for f in encoder.encode(position, params)]
-            return layers(found, params, activations) if layers else found
+            return layers.outputs(found, matrices, activations) if layers else found
 
         rows = getattr(ad, f"ArrayXf{suffix}")
         self.forward, self.backward = _frozen(
@@ -422,27 +430,35 @@ def _frozen(
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Returns the functions that compute outputs and gradients. `columns` and `rows` are the
     classes of positions and of outputs; both are in memory position by position."""
-    of_position, of_output = tensor_t(columns), tensor_t(rows)
     unsigned = uint32_array_t(columns.Value)
+
+    def read(cls: Any, tensor: Any, index: Any, count: int) -> Any:
+        return gather(cls, tensor.array, index, shape=(count, tensor.shape[0]))
+
+    def written(values: Any, index: Any, shape: tuple[Any, Any]) -> Any:
+        result = empty(type(values).Value, shape[1] * shape[0])
+        scatter(result, values, index)
+        return tensor_t(type(values))(result, shape)
 
     @freeze
     def forward(x: Any, params: Any) -> Any:
         index = arange(unsigned, x.shape[0])
-        position = gather(columns, x.array, index, shape=(n_inputs, x.shape[0]))
-        return of_output(rows(outputs([*position], params)), flip_axes=True)
+        y = rows(outputs([*read(columns, x, index, n_inputs)], params))
+        return written(y, index, (x.shape[0], n_outputs))
 
     @freeze
     def backward(gradient: Any, x: Any, params: Any, of_x: bool, of_params: bool) -> Any:
         index = arange(unsigned, x.shape[0])
-        position = [*gather(columns, x.array, index, shape=(n_inputs, x.shape[0]))]
-        params = detach(params)
+        position, params = [*read(columns, x, index, n_inputs)], detach(params)
         enable_grad(position if of_x else None, params if of_params else None)
         y = rows(outputs(position, params))
-        g = gather(rows, gradient.array, index, shape=(n_outputs, x.shape[0]))
-        accum_grad(y, g)
+        accum_grad(y, read(rows, gradient, index, n_outputs))
         enqueue(ADMode.Backward, y)
         traverse(ADMode.Backward)
-        found = of_position(columns(grad(position)), flip_axes=True) if of_x else None
-        return found, grad(params) if of_params else None
+        found = columns(grad(position)) if of_x else None
+        return (
+            written(found, index, (x.shape[0], n_inputs)) if of_x else None,
+            grad(params) if of_params else None,
+        )
 
     return forward, backward

@@ -8,7 +8,7 @@ PyTorch is imported with this module. Each module is one operator of `torch.libr
 from typing import Any
 
 try:
-    import torch
+    import torch  # pyright: ignore[reportMissingImports]
 except ImportError:
     raise ModuleNotFoundError(
         "drjit.interop.torch: PyTorch is not installed. Install it with `pip install torch`."
