@@ -1,8 +1,9 @@
 """Hash grids and small fused networks as modules of PyTorch, described by the configurations of
 tiny-cuda-nn.
 
-PyTorch is imported with this module. Each module is one operator of `torch.library`, so
-`torch.compile` keeps it whole. Tensors share their memory with Dr.Jit arrays in both directions.
+PyTorch is imported with this module. All modules call one operator of `torch.library`, of which
+`torch.compile` knows shapes and derivatives. Tensors and Dr.Jit arrays share their memory in both
+directions; on a GPU, streams wait for each other as for other conversions.
 """
 
 from typing import Any
@@ -21,7 +22,7 @@ __all__ = ["Encoding", "Network", "NetworkWithInputEncoding"]
 _BACKENDS = {"cpu": "llvm", "cuda": "cuda"}
 _NAMES = {torch.float16: "float16", torch.float32: "float32", torch.float64: "float64"}
 _TYPES = {name: dtype for dtype, name in _NAMES.items()}
-_HOST = ("llvm", "float32")
+_HOST = ("llvm", "float32")  # for what the model of any device and type has
 
 
 def _model(x: torch.Tensor, params: torch.Tensor, description: str) -> configured.Model:
@@ -116,7 +117,7 @@ _differentiate.register_autograd(_twice)
 
 
 class _Module(torch.nn.Module):
-    """What the modules have in common: all parameters in one tensor, `params`, and one operator."""
+    """What the modules have in common: all parameters in one tensor, `params`."""
 
     def __init__(
         self, n_input_dims: int, n_output_dims: int | None, encoding_config: Any,
@@ -162,7 +163,22 @@ class _Module(torch.nn.Module):
 
 
 class Encoding(_Module):
-    """doc"""
+    """An encoding: features of shape (N, n_output_dims) of positions of shape (N, n_input_dims).
+
+    `encoding_config` is a configuration of tiny-cuda-nn; docs/pytorch.md lists what there is.
+    `dtype` is the type of the results, float32 by default. Parameters are the single tensor
+    `params`, in single precision unless `dtype` is float64; `seed` determines their initial values.
+
+    Raises:
+        ValueError: the configuration has a component, setting or size that is not supported; in
+            calls, the positions have another shape.
+        TypeError: a setting is of another type; in calls, the positions are integers.
+
+    >>> import torch
+    >>> encoding = Encoding(2, {"otype": "Frequency", "n_frequencies": 4})
+    >>> encoding.n_output_dims, encoding(torch.rand(5, 2)).shape
+    (16, torch.Size([5, 16]))
+    """
 
     def __init__(
         self,
@@ -175,7 +191,18 @@ class Encoding(_Module):
 
 
 class Network(_Module):
-    """doc"""
+    """A network without biases, from features of shape (N, n_input_dims) to (N, n_output_dims).
+
+    `network_config` is a configuration of tiny-cuda-nn; for the other arguments, the attributes and
+    what is raised, see `Encoding`. With `dtype=torch.float16`, matrices and activations are in half
+    precision, and products are summed in single precision.
+
+    >>> import torch
+    >>> config = {"otype": "FullyFusedMLP", "n_neurons": 16, "n_hidden_layers": 1}
+    >>> network = Network(4, 2, config)
+    >>> network(torch.zeros(3, 4)).shape, network.params.shape
+    (torch.Size([3, 2]), torch.Size([96]))
+    """
 
     def __init__(
         self,
@@ -189,7 +216,18 @@ class Network(_Module):
 
 
 class NetworkWithInputEncoding(_Module):
-    """doc"""
+    """An encoding followed by a network, in a single kernel: see `Encoding` and `Network`. The
+    parameters are those of the encoding, and then the matrices, row by row.
+
+    >>> import torch
+    >>> model = NetworkWithInputEncoding(
+    ...     2, 3,
+    ...     {"otype": "HashGrid", "n_levels": 4, "log2_hashmap_size": 10},
+    ...     {"otype": "FullyFusedMLP", "n_neurons": 16, "n_hidden_layers": 2},
+    ... )
+    >>> model(torch.rand(5, 2)).shape
+    torch.Size([5, 3])
+    """
 
     def __init__(
         self,
