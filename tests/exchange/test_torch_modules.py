@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import drjit as dr
-from drjit.interop import configured
+from drjit.nn import configured
 
 torch = pytest.importorskip("torch")
 modules = pytest.importorskip("drjit.interop.torch")
@@ -469,6 +469,8 @@ def test_arguments():
     ):
         with pytest.raises(ValueError, match=message):
             modules.Network(*sizes, NETWORK)
+    with pytest.raises(TypeError, match=r"float16, float32 or float64, not torch\.bfloat16"):
+        copy.deepcopy(module).bfloat16()(torch.rand(5, 2))
     assert module.to("meta")(torch.rand(5, 2, device="meta")).shape == (5, 3)
 
 

@@ -26,9 +26,9 @@ def modules() -> Iterator[ModuleType]:
     yield dr
     for info in pkgutil.walk_packages(dr.__path__, "drjit."):
         # The CUDA target imports numba.cuda, which only exists where a GPU is meant to be used;
-        # that of PyTorch has a test of its own.
-        elsewhere = info.name.startswith(("drjit.jit.target.cuda", "drjit.interop.torch"))
-        if not elsewhere and info.name not in ALIKE:
+        # the modules of PyTorch have a test of their own.
+        elsewhere = info.name in (*ALIKE, "drjit.interop.torch", "drjit.nn.torch_modules")
+        if not elsewhere and not info.name.startswith("drjit.jit.target.cuda"):
             yield importlib.import_module(info.name)
 
 

@@ -130,7 +130,8 @@ def _one_blob(position: list[Any], n_bins: int) -> list[Any]:
 
 
 def _spherical_harmonics(position: list[Any], degree: int) -> list[Any]:
-    return sh_eval([fma(x, 2.0, -1.0) for x in position], degree - 1)
+    direction: Any = [fma(x, 2.0, -1.0) for x in position]
+    return sh_eval(direction, degree - 1)
 
 
 class _Row(NamedTuple):
@@ -376,7 +377,9 @@ def dtype_of(description: str) -> str:
 def model(description: str, backend: str, params: str) -> "Model":
     """Returns the model of a description for arrays of a backend (`llvm` or `cuda`), with
     parameters of a type such as `float32`."""
-    return Model(*json.loads(description), import_module(f"drjit.{backend}.ad"), params)
+    n_inputs, n_outputs, encoding, network, dtype = json.loads(description)
+    ad = import_module(f"drjit.{backend}.ad")
+    return Model(n_inputs, n_outputs, encoding, network, dtype, ad, params)
 
 
 _SUFFIXES = {"float16": "16", "float32": "", "float64": "64"}
