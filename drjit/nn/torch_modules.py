@@ -157,6 +157,14 @@ class _Module(torch.nn.Module):
             raise TypeError(
                 f"{type(self).__name__}: expected positions of a floating-point type, got {x.dtype}"
             )
+        # PyTorch takes the tangents of an operator without a rule for zero.
+        forward_ad = torch.autograd.forward_ad
+        if forward_ad._current_level >= 0 and any(
+            forward_ad.unpack_dual(t).tangent is not None for t in (x, self.params)
+        ):
+            raise NotImplementedError(
+                f"{type(self).__name__}: there are derivatives in reverse mode only"
+            )
         return _evaluate(x.to(self._position), self.params, self._description)
 
     def extra_repr(self) -> str:

@@ -482,6 +482,18 @@ def test_second_derivatives():
         slope.sum().backward()
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_tangents_are_refused():
+    module = modules.Network(2, 1, NETWORK)
+    x = torch.rand(5, 2)
+    with pytest.raises(NotImplementedError, match="Network: there are derivatives in reverse mode"):
+        torch.func.jvp(module, (x,), (x,))
+    with torch.autograd.forward_ad.dual_level():
+        with pytest.raises(NotImplementedError, match="in reverse mode only"):
+            module(torch.autograd.forward_ad.make_dual(x, x))
+        assert module(x).shape == (5, 1)
+
+
 def test_the_examples_of_the_docstrings():
     assert doctest.testmod(modules) == (0, 10)
 
