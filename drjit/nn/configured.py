@@ -4,7 +4,7 @@ arrays: `Model` evaluates and differentiates one in a kernel each, which is trac
 
 import json
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache, reduce
 from importlib import import_module
@@ -213,7 +213,7 @@ _GRID = {
     "per_level_scale": 2.0,
     "interpolation": ("Linear", "Nearest", "Smoothstep"),
 }
-_GRIDS = {"Grid": None, "HashGrid": "Hash", "DenseGrid": "Dense", "TiledGrid": "Tiled"}
+_GRIDS = {"Grid": "Hash", "HashGrid": "Hash", "DenseGrid": "Dense", "TiledGrid": "Tiled"}
 _OTYPES = (*_GRIDS, *_FUNCTIONS, "SphericalHarmonics", "Composite")
 
 
@@ -234,8 +234,7 @@ def _encoder(config: Any, n_inputs: int, dtype: Any, first: int = 0) -> Encoder:
         if n_inputs != 3:
             raise ValueError(f"{name}: a direction has 3 components, got {n_inputs}")
         return Encoder(degree**2, lambda position, _: _spherical_harmonics(position, degree))
-    settings = _settings(config, _GRID, name)
-    settings["type"] = _GRIDS[name] or settings["type"]
+    settings = _settings({"type": _GRIDS[name], **config}, _GRID, name)
     width = settings["n_features_per_level"]
     if width not in (1, 2, 4, 8):
         raise ValueError(f"{name}: 'n_features_per_level' must be 1, 2, 4 or 8, got {width}")
@@ -250,7 +249,7 @@ def _composite(config: dict[str, Any], n_inputs: int, dtype: Any, first: int) ->
     _settings({k: v for k, v in config.items() if k != "nested"}, {}, "Composite")
     if not isinstance(nested, (list, tuple)) or not nested:
         raise TypeError("Composite: 'nested' must be a list of encodings")
-    counts = [isinstance(c, dict) and c.get("n_dims_to_encode", None) for c in nested]
+    counts = [c.get("n_dims_to_encode") if isinstance(c, dict) else None for c in nested]
     given = [_count(n, "Composite: 'n_dims_to_encode'") for n in counts if n is not None]
     rest = n_inputs - sum(given)
     if len(counts) - len(given) > 1 or (rest < 1 if None in counts else rest):
@@ -365,7 +364,16 @@ def described(n_inputs: int, n_outputs: int | None, encoding: Any, network: Any,
     _count(n_inputs, "'n_input_dims'")
     if network is not None:
         _count(n_outputs, "'n_output_dims'")
-    return json.dumps([n_inputs, n_outputs, encoding, network, dtype])
+    return json.dumps([n_inputs, n_outputs, encoding, network, dtype], default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """Returns what stands for a value of a configuration in its description."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "item"):  # a number of NumPy, say
+        return value.item()
+    raise TypeError(f"a configuration has numbers, texts, lists and dictionaries, not {value!r}")
 
 
 def dtype_of(description: str) -> str:

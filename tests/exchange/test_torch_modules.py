@@ -7,7 +7,9 @@ import math
 import re
 import subprocess
 import sys
+import types
 
+import numpy as np
 import pytest
 
 import drjit as dr
@@ -430,6 +432,8 @@ def test_compiled():
         ({"otype": "Grid", "n_levels": 2.5}, None, TypeError, "must be an integer, got 2.5"),
         ({"otype": "Identity", "scale": "2"}, None, TypeError, "'scale' must be a number"),
         ({"otype": "SphericalHarmonics"}, None, ValueError, "a direction has 3 components, got 2"),
+        ({"otype": "Composite", "nested": [5]}, None, TypeError, "is a dictionary, not 5"),
+        ({"otype": "Identity", "scale": {1}}, None, TypeError, "a configuration has numbers"),
         ({"otype": "Composite"}, None, TypeError, "'nested' must be a list of encodings"),
         ({"otype": "Composite", "nested": [{"otype": "Identity", "n_dims_to_encode": 3}]}, None,
          ValueError, "for 3 components and 0 of them for the rest, but there are 2"),
@@ -446,6 +450,14 @@ def test_configurations(encoding, network, error, message):
             modules.Encoding(2, encoding)
         else:
             modules.NetworkWithInputEncoding(2, 3, encoding, network)
+
+
+def test_configurations_with_other_numbers_and_mappings():
+    numbers = {"n_levels": np.int64(4), "per_level_scale": np.exp2(0.5)}
+    config = types.MappingProxyType({**GRID, "otype": "DenseGrid", "type": "Hash", **numbers})
+    plain = {**GRID, "per_level_scale": 2**0.5}
+    x = torch.rand(5, 2)
+    assert torch.equal(modules.Encoding(2, config)(x), modules.Encoding(2, plain)(x))
 
 
 def test_arguments():
