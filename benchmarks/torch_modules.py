@@ -27,43 +27,40 @@ NETWORK = {"otype": "FullyFusedMLP", "n_neurons": 64, "n_hidden_layers": 2}
 
 
 class Plain(torch.nn.Module):
-    """The same values, of the same parameters in the same order, by operations of PyTorch."""
+    """The same values by operations of PyTorch, as one would write them there: a table for each
+    level, of which the four corners are looked up at once, and a matrix for each layer."""
 
     def __init__(self, params: torch.Tensor) -> None:
         super().__init__()
-        self.params = torch.nn.Parameter(params.detach().clone())
-        self.levels: list[tuple[float, int, int, int, bool]] = []
-        first = 0
+        self.levels: list[tuple[float, int, bool]] = []
+        sizes = []
         for level in range(LEVELS):
             scale = BASE * FACTOR**level - 1
             resolution = math.ceil(scale) + 1
             size = min(resolution**2, TABLE)
-            size += size % WIDTH
-            self.levels.append((scale, resolution, first, size, resolution**2 > TABLE))
-            first += size
-        self.first = first * WIDTH
+            sizes.append(size + size % WIDTH)
+            self.levels.append((scale, resolution, resolution**2 > TABLE))
+        shapes = [*[(size, WIDTH) for size in sizes], (64, LEVELS * WIDTH), (64, 64), (3, 64)]
+        parts = params.detach()[: sum(map(math.prod, shapes))].split([*map(math.prod, shapes)])
+        made = [p.clone().view(shape) for p, shape in zip(parts, shapes, strict=True)]
+        self.tables = torch.nn.ParameterList(made[:LEVELS])
+        self.matrices = torch.nn.ParameterList(made[LEVELS:])
+        self.register_buffer("corners", torch.tensor([[0, 0], [1, 0], [0, 1], [1, 1]]))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        table = self.params[: self.first].view(-1, WIDTH)
         features = []
-        for scale, resolution, first, size, hashed in self.levels:
+        for (scale, resolution, hashed), table in zip(self.levels, self.tables, strict=True):
             q = x * scale + 0.5
-            cell = q.floor()
-            t, cell = q - cell, cell.long()
-            total: torch.Tensor | float = 0.0
-            for i in (0, 1):
-                for k in (0, 1):
-                    a, b = cell[:, 0] + i, cell[:, 1] + k
-                    number = a ^ (b * 2654435761 & 0xFFFFFFFF) if hashed else a + b * resolution
-                    weight = (t[:, 0] if i else 1 - t[:, 0]) * (t[:, 1] if k else 1 - t[:, 1])
-                    total = total + weight[:, None] * table[first + number % size]
-            features.append(total)
-        h, first = torch.cat(features, 1), self.first
-        for rows, columns in ((64, LEVELS * WIDTH), (64, 64), (3, 64)):
-            matrix = self.params[first : first + rows * columns].view(rows, columns)
+            t = q - q.floor()
+            a, b = (q.long()[:, None] + self.corners).unbind(-1)
+            number = a ^ (b * 2654435761 & 0xFFFFFFFF) if hashed else a + b * resolution
+            shares = torch.where(self.corners > 0, t[:, None], 1 - t[:, None])
+            weights = shares[..., :1] * shares[..., 1:]
+            features.append((weights * table[number % len(table)]).sum(1))
+        h = torch.cat(features, 1)
+        for k, matrix in enumerate(self.matrices):
             h = torch.nn.functional.linear(h, matrix)
-            h = torch.relu(h) if rows > 3 else h
-            first += rows * columns
+            h = torch.relu(h) if k < 2 else h
         return h
 
 
