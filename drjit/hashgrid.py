@@ -228,12 +228,16 @@ class HashEncoding:
             raise ValueError(
                 f"{self._what()}: {self.n_params} parameters are too many, the limit is 2**31 - 1"
             )
+        self._draw(rng)
+
+    def _draw(self, rng: Any) -> None:
+        """Initializes the parameters."""
         random = (make_rng() if rng is None else rng).random(self._dtype, self.n_params)
-        self.data = random * (2 * init_scale)
+        self.data = random * (2 * self._init_scale)
         # One kernel per operation: within a single kernel the two could be contracted to a fused
         # multiply-add, which would change the numbers.
         evaluate(self.data)
-        self.data -= init_scale
+        self.data -= self._init_scale
         evaluate(self.data)
 
     def _parameter_class(self, dtype: Any) -> Any:

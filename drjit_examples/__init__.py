@@ -22,6 +22,7 @@ SECONDS: dict[str, int] = {
     "small_network": 2,
     "picture_hash_grid": 12,
     "neural_field": 13,
+    "torch_field": 15,
     "neural_shape": 24,
     "gaussian_splatting": 37,
     "distributed_field": 5,

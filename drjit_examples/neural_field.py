@@ -102,6 +102,26 @@ def render(net: nn.Module, height: int, width: int) -> np.ndarray:
     return dr.clip(dr.detach(pixels), 0, 1).numpy()
 
 
+def save_field(
+    net: nn.Module, grid: nn.HashGridEncoding | nn.PermutoEncoding | None, file: Path
+) -> None:
+    """Saves what the network has learnt as a function from positions to colours, for programs that
+    have nothing of this one: `dr.load(file)` is all that they need."""
+    # Without their part in the derivatives of the last step.
+    learnt = dr.detach(net)
+    if grid is not None:
+        grid.params = dr.detach(grid.params)
+
+    @dr.freeze
+    def colour(p: Array2f) -> Array3f:
+        return Array3f(learnt(nn.CoopVec(p)))
+
+    for n in (64, 96):  # any number of positions, then
+        t = dr.linspace(Float32, 0, 1, n)
+        colour(Array2f(t, 1 - t))
+    dr.save(file, colour)
+
+
 def psnr(learnt: np.ndarray, image: TensorXf) -> float:
     """The peak signal-to-noise ratio in decibels, for values from 0 to 1."""
     return -10 * log10(max(float(np.mean((learnt - image.numpy()) ** 2)), 1e-10))
@@ -115,9 +135,11 @@ def train(
     seed: int = 0,
     checkpoint: Path | None = None,
     every: int = 200,
+    field: Path | None = None,
 ) -> tuple[np.ndarray, float]:
     """Trains a network on an image; returns what it learnt, and how well (PSNR in decibels). The
-    state is saved to the checkpoint after every so many steps, and taken from it at the start."""
+    state is saved to the checkpoint after every so many steps, and taken from it at the start; the
+    field, in the end."""
     texture = Texture2f(image)
     rng = dr.rng(seed=seed)
     net, grid = make_network(encoding, half, rng)
@@ -153,6 +175,8 @@ def train(
             dr.save(checkpoint, state)
     dr.sync_thread()  # the last steps may still be running
     fetch()
+    if field is not None:
+        save_field(net, grid, field)
     learnt = render(net, *image.shape[:2])
     return learnt, psnr(learnt, image)
 
@@ -174,6 +198,9 @@ def main() -> None:
         "--checkpoint", type=Path, help="file to save the state to, and go on from"
     )
     options.number("--every", 200, "steps between two checkpoints")
+    options.add_argument(
+        "--field", type=Path, help="file to save what is learnt to, as a function: NAME.dr"
+    )
     arguments = options.parse()
 
     image = load(arguments.image)
@@ -185,6 +212,7 @@ def main() -> None:
         arguments.encoding,
         checkpoint=arguments.checkpoint,
         every=arguments.every,
+        field=arguments.field,
     )
     write(arguments.output, np.concatenate([image.numpy(), learnt], axis=1), extension=".png")
     print(f"PSNR {quality:.2f} dB.")

@@ -37,6 +37,7 @@ from drjit.function.exchange import array_file
 from drjit.function.exchange.array_file import FileFormatError
 from drjit.jit.cpu import launcher
 from drjit.opt import Adam
+from drjit_examples import neural_field
 
 
 @dataclasses.dataclass
@@ -254,6 +255,39 @@ def test_a_program_without_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     found, compiled = done.stdout.rsplit("\n", 2)[:2]
     on_gpu = dr.backend_v(Float) is dr.JitBackend.CUDA
     assert found == repr(expected) and compiled == str(on_gpu)  # PTX is written by LLVM
+
+
+DRAW = """
+import sys
+import drjit as dr
+from drjit.auto.ad import Array2f, Float, TensorXf
+field = dr.load(sys.argv[1])
+height, width = map(int, sys.argv[2:4])
+x, y = [(dr.arange(Float, n) + 0.5) / n for n in (width, height)]
+colours = TensorXf(field(Array2f(dr.meshgrid(x, y))), flip_axes=True)
+dr.save(sys.argv[4], {"picture": dr.reshape(colours, (height, width, 3))})
+print(*{"drjit_examples", "drjit.opt", "imageio"} & {*sys.modules})
+"""
+
+
+@pytest.mark.parametrize(("encoding", "half"), [("hash", True), ("permuto", False), ("sin", True)])
+def test_a_trained_field_is_drawn_by_a_program_without_it(
+    encoding: str, half: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neural_field, "GRID", 16)
+    monkeypatch.setattr(neural_field, "LEVELS", 3)
+    t = np.linspace(0, 1, 32, dtype=np.float32)
+    picture = np.stack([*np.meshgrid(t, t[:20]), np.full((20, 32), 0.5, np.float32)], -1)
+    file, drawn = tmp_path / "field.dr", tmp_path / "drawn.npz"
+    learnt, _ = neural_field.train(TensorXf(picture), 12, half, encoding, field=file)
+    assert learnt.std() > 0.01
+    command = [sys.executable, "-c", DRAW, str(file), "20", "32", str(drawn)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout.split()
+    found = np.clip(dr.load(drawn)["picture"], 0, 1)
+    np.testing.assert_allclose(found, learnt, rtol=0, atol=2e-3 if half else 1e-5)
 
 
 # ---- What is refused

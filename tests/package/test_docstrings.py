@@ -25,8 +25,10 @@ ALIKE = ("drjit.llvm", "drjit.cuda", "drjit.cuda.ad", "drjit.auto", "drjit.auto.
 def modules() -> Iterator[ModuleType]:
     yield dr
     for info in pkgutil.walk_packages(dr.__path__, "drjit."):
-        # The CUDA target imports numba.cuda, which only exists where a GPU is meant to be used.
-        if not info.name.startswith("drjit.jit.target.cuda") and info.name not in ALIKE:
+        # The CUDA target imports numba.cuda, which only exists where a GPU is meant to be used;
+        # the modules of PyTorch have a test of their own.
+        elsewhere = info.name in (*ALIKE, "drjit.interop.torch", "drjit.nn.torch_modules")
+        if not elsewhere and not info.name.startswith("drjit.jit.target.cuda"):
             yield importlib.import_module(info.name)
 
 

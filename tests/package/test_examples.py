@@ -74,7 +74,8 @@ SHORT = {
     ),
     "small_network": (["--iterations", "60"], r"60 steps: mean square error 0\.0", None),
 }
-OTHERS = {"fresnel", "neural_field", "distributed_field"}  # see test_distributed.py
+# The last two need PyTorch: see test_distributed.py and test_torch_modules.py.
+OTHERS = {"fresnel", "neural_field", "distributed_field", "torch_field"}
 LISTED = drjit_examples.SECONDS
 NUMBERS = re.compile(r"^  (--[a-z]+) N ", re.MULTILINE)
 

@@ -1,5 +1,5 @@
 """Exchange of arrays with other frameworks."""
 
-from .function.exchange.wrap import wrap
+from ..function.exchange.wrap import wrap
 
 __all__ = ["wrap"]
