@@ -41,6 +41,7 @@ from ..freeze.recordings import Different, GeneralRecording, generalize
 from ..freeze.result import Snapshot
 from ..region.state import call
 from .file import Leaf, OtherValue, Traced, TracedKernel, TreePart, short, write
+from .object import SUFFIXES, export_object
 
 _HEAD = '''"""{title}
 
@@ -57,9 +58,10 @@ statements after it come from.
 def export(
     function: Callable[..., Any],
     *arguments: Any,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
     gradient: bool = False,
     name: str | None = None,
+    target: str | None = None,
 ) -> Path:
     """Writes a function as a Python file that needs NumPy and Numba only, and returns its path.
 
@@ -99,6 +101,19 @@ def export(
     (True, True)
     """
     what = f"dr.export({getattr(function, '__qualname__', 'function')})"
+    if path is None and arguments and isinstance(arguments[-1], str | os.PathLike):
+        *arguments, path = arguments  # type: ignore[assignment]
+    if path is None:
+        raise TypeError(f"{what}: give the path of the file")
+    if Path(path).suffix in SUFFIXES:
+        if arguments or gradient:
+            raise TypeError(
+                f"{what}: an object file has the recordings of a frozen function, and takes neither "
+                "examples nor 'gradient'"
+            )
+        return export_object(function, path, name, target, what)
+    if target is not None:
+        raise TypeError(f"{what}: 'target' is for object files, with the suffix .o or .obj")
     if not callable(function):
         raise TypeError(f"dr.export(): expected a function, got {type(function).__name__}")
     if freeze.active() is not None or innermost() is not None:
