@@ -45,13 +45,14 @@ class Linked:
         found = re.sub(r"/\*.*?\*/", "", self.structures[name])
         return [(field, _TYPES[t] if star else "") for t, star, field in _FIELD.findall(found)]
 
-    def __call__(self, name: str = "", threads: int = 1, offset: int = 0, **given: Any) -> Any:
+    def __call__(self, name: str = "", threads: int = 1, **given: Any) -> dict[str, np.ndarray]:
         """Calls a function; results are arrays, by their names. `given` has arguments, and the
-        capacities of results. With an `offset`, arrays begin at odd addresses of that many entries
-        behind the last one of a page."""
+        capacities of results."""
         name = name or self.name
         fields = self.fields(name)
-        cls = type("A", (ctypes.Structure,), {"_fields_": [(f, ctypes.c_size_t) for f, _ in fields]})
+        cls = type(
+            "A", (ctypes.Structure,), {"_fields_": [(f, ctypes.c_size_t) for f, _ in fields]}
+        )
         arguments, arrays = cls(threads=threads), {}
         for field, t in fields[1:]:
             if not t:
@@ -61,10 +62,13 @@ class Linked:
             if value is None:
                 value = np.zeros(capacity if capacity is not None else 1, t)
             value = np.asarray(value).ravel()
-            value = value.view("u2") if value.dtype == "f2" else value.astype(t)
+            value = value.view("u2") if t == "u2" and value.dtype == "f2" else value.astype(t)
             a = arrays[field] = _guarded(value)
             setattr(arguments, field, a.ctypes.data)
-            for what, n in (("size", a.size if capacity is None else 0), ("capacity", capacity or 0)):
+            for what, n in (
+                ("size", a.size if capacity is None else 0),
+                ("capacity", capacity or 0),
+            ):
                 if hasattr(arguments, f"{field}_{what}"):
                     setattr(arguments, f"{field}_{what}", n)
         code = self._library[name](ctypes.byref(arguments))
@@ -76,7 +80,7 @@ class Linked:
         return made
 
 
-_kept: list[Any] = []
+_kept: list[Any] = []  # memory that may not be read is never freed
 
 
 def _guarded(a: np.ndarray) -> np.ndarray:

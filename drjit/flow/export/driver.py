@@ -51,13 +51,13 @@ def accesses(text: str) -> dict[int, set[str]]:
 
 def bits(t: DType, value: Any) -> int:
     """Returns the bits of a number of a type, as a signed word."""
-    data = struct.pack("<" + dt.FORMATS[t], value)
+    data = struct.pack("<" + dt.FORMATS[t.element], value)
     return int.from_bytes(data, "little", signed=len(data) == 8)
 
 
 def pattern(t: DType, value: Any) -> int:
     """Returns a number, repeated to fill a word."""
-    data = struct.pack("<" + dt.FORMATS[t], value) * (8 // t.itemsize)
+    data = struct.pack("<" + dt.FORMATS[t.element], value) * (8 // t.itemsize)
     return int.from_bytes(data, "little", signed=True)
 
 
@@ -270,7 +270,7 @@ class Driver:
             self.sizes[number] = t, n
             if number >= self.f.inputs.own_values:
                 if number in written:
-                    raise CannotExport("arrays that are not among its arguments, and that it changes")
+                    raise CannotExport("changes of arrays that are not among its arguments")
                 if number in read or number in self.outcome_values:
                     self._constant(number, self.f.captured[number], t)
                 continue
@@ -300,7 +300,7 @@ class Driver:
     def _results(self) -> None:
         """Checks the room for results, and chooses those that kernels can write there."""
         made = {
-            o[0]: (o[1], o[2], step)
+            o[0]: o[1]
             for step in self.recording.steps if isinstance(step, RecordedLaunch)
             for o in step.outputs if o is not None
         }  # fmt: skip
@@ -309,8 +309,7 @@ class Driver:
         for name, value, _ in self.outcome.results:
             if type(value) is not ValueNumber or value in self._direct or value not in made:
                 continue
-            t, reduces, step = made[value]
-            if value not in self._padded and value not in changed and not t.is_vector:
+            if value not in self._padded | changed and not made[value].is_vector:
                 self._direct[value] = self.f.address(name)
 
     def _copy_results(self) -> None:
@@ -409,7 +408,7 @@ class Driver:
 
     def _check(self, checks: Iterable[Any]) -> None:
         numbers = []
-        for (_, what, location, _, size, packet), _ in checks:
+        for (_, what, location, _, size, _), _ in checks:
             if not isinstance(what, str):
                 raise CannotExport(f"functions that raise exceptions (at {describe(location)})")
             entries = "" if isinstance(size, SizedNumber) else f" with {size} entries"
@@ -474,7 +473,9 @@ class Driver:
         t, n = self.sizes[source]
         largest = self.scratch("8")
         partial = self.scratch(f"8 * (({n} + 63) // 64)")
-        text = text_of(f"x0 = load({t.code}, p[1], i)", f"reduce({t.code}, 'max', p[2], p[3], i, x0)")
+        text = text_of(
+            f"x0 = load({t.code}, p[1], i)", f"reduce({t.code}, 'max', p[2], p[3], i, x0)"
+        )
         self.lines.append(f"put({largest}, 0)")
         self._run(text, 2, n, [self.values[source], partial, largest])
         text = f"{self.f.name}: more is needed than in the recording (memory for a loop, say)"
@@ -528,9 +529,7 @@ class Driver:
             size, of = self.planned(size), self.planned(of)
             lanes = self.planned(f"{size} // {of}")
             kept, self.lines = self.lines, []
-            self._run(
-                text, 0, lanes, [source_at, of, to], work=f"{lanes} * max(64, 2 * {of})"
-            )
+            self._run(text, 0, lanes, [source_at, of, to], work=f"{lanes} * max(64, 2 * {of})")
             inner, self.lines = self.lines, kept
             self.lines += [test, *["    " + line for line in inner]] if test else inner
 
@@ -557,9 +556,8 @@ class Driver:
     def sort(self, given: Any, results: Any) -> None:
         key, payload, digits = given
         t, n = self.sizes[key]
-        blocks = self.planned(
-            f"min(2 * threads, ({n} + {primitives._SORTED_BLOCK - 1}) // {primitives._SORTED_BLOCK})"
-        )
+        least = primitives._SORTED_BLOCK
+        blocks = self.planned(f"min(2 * threads, ({n} + {least - 1}) // {least})")
         block = self.planned(f"rounded_up({n}, {blocks} * 64) // {blocks}")
         entries = self.planned(f"({n} + {block} - 1) // {block} * {primitives._ENTRIES * 4}")
         table = self.scratch(entries)

@@ -18,7 +18,6 @@ from ...array.pytree import leaf_arrays, map_tree
 from ...function.ad.grad import detach, enable_grad, grad
 from ...function.ad.propagate import ADContextManager, ADScope, backward
 from ...function.data.reduce import sum as total
-from ...function.signature import signature
 from ...jit import flags, log
 from ...jit.device import Buffer, Operands
 from ...jit.ir import dtype as dt
@@ -41,6 +40,7 @@ from ..freeze.recordings import Different, GeneralRecording, generalize
 from ..freeze.result import Snapshot
 from ..region.state import call
 from .file import Leaf, OtherValue, Traced, TracedKernel, TreePart, short, write
+from .interface import parameters
 from .object import SUFFIXES, export_object
 
 _HEAD = '''"""{title}
@@ -108,8 +108,8 @@ def export(
     if Path(path).suffix in SUFFIXES:
         if arguments or gradient:
             raise TypeError(
-                f"{what}: an object file has the recordings of a frozen function, and takes neither "
-                "examples nor 'gradient'"
+                f"{what}: an object file has the recordings of a frozen function, and takes "
+                "neither examples nor 'gradient'"
             )
         return export_object(function, path, name, target, what)
     if target is not None:
@@ -122,7 +122,7 @@ def export(
     name = name or (own if own.isidentifier() else "compute")
     if not str(name).isidentifier():
         raise ValueError(f"{what}: {name!r} is not a name")
-    parameters = _parameters(function, len(arguments), what)
+    names = parameters(function, len(arguments), what)
     title = (inspect.getdoc(function) or f"What {name} computes.").splitlines()[0]
     rows = [(function, name, title)]
     if gradient:
@@ -131,24 +131,10 @@ def export(
     made = []
     for f, own, title in rows:
         general, fixed, reasons = trace_sizes(f, arguments, what)
-        made.append(Traced(own, parameters, general, tuple(fixed), reasons, title))
+        made.append(Traced(own, names, general, tuple(fixed), reasons, title))
     target = Path(path)
     target.write_text(write(made, what, _head(inspect.unwrap(function), made)), encoding="utf-8")
     return target
-
-
-def _parameters(function: Callable, count: int, what: str) -> tuple[str, ...]:
-    """Returns names for the arguments of a function."""
-    try:
-        found = signature(function).parameters.values()
-    except (TypeError, ValueError):
-        found = ()
-    by_position = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = [p.name for p in found if p.kind in by_position][:count]
-    names += [f"argument{k}" for k in range(len(names), count)]
-    if len(set(names)) < len(names):
-        raise TypeError(f"{what}: cannot name the arguments")
-    return tuple(names)
 
 
 def _value_and_grad(function: Callable, what: str) -> Callable:

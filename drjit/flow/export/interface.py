@@ -5,10 +5,13 @@ The key of a recording (`freeze/layout.py`) determines the objects among the inp
 here as it was written.
 """
 
+import inspect
+import keyword
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ...function.signature import signature
 from ...jit.ir.dtype import DType
 from ...jit.run.freeze import Literal, ValueNumber
 from ...jit.tuples import NamedTuple
@@ -169,28 +172,39 @@ class Outcome:
         self._inputs, self._outcome = inputs, outcome
         self._now = {inputs.objects[k].name: value for k, value, _ in outcome.arrays}
         self.results = [*self._parts(outcome.result, "result")]
-        self.changes = [*self._changes()]
+        changed = [k for k, *_ in (*outcome.arrays, *outcome.gradients, *outcome.contents)]
+        if any(k >= inputs.own_objects for k in changed):
+            raise TypeError("arrays that are not among its arguments, and changes them")
+        contents = [*self._contents()]
+        self.changes = [*self._arrays({name for name, *_ in contents}), *contents]
 
-    def _changes(self) -> Iterator[tuple[str, Any, DType]]:
+    def _arrays(self, replaced: set[str]) -> Iterator[tuple[str, Any, DType]]:
+        """Changes of arrays and gradients, except gradients of arrays that are `replaced`, as those
+        of an optimizer are."""
         objects, o = self._inputs.objects, self._outcome
-        changed = [k for k, *_ in (*o.arrays, *o.gradients, *o.contents)]
-        if any(k >= self._inputs.own_objects for k in changed):
-            raise TypeError("arrays that are not among its arguments, and that it changes")
         for k, value, variable in o.arrays:
-            if value != objects[k].value or isinstance(value, Literal):
-                yield objects[k].name, value, objects[k].dtype
-            if variable is not None and variable >= len(objects):
-                row: Any = o.created[variable - len(objects)]
-                if row.gradient is not None:
-                    yield f"{objects[k].name}_grad", row.gradient, objects[k].dtype
-        for k, value in o.gradients:
-            if value is not None:
-                yield objects[k].name, value, objects[k].dtype
-        for k, keys, parts in o.contents:
             item = objects[k]
-            names = labels(item.cls, keys, len(parts))
-            before = dict(zip(labels(item.cls, item.keys, len(item.parts)), item.parts, strict=False))
-            for label, part in zip(names, parts, strict=True):
+            if value != item.value or isinstance(value, Literal):
+                yield item.name, value, item.dtype
+            if variable is not None and variable >= len(objects):
+                replaced = {*replaced, item.name}
+                row: Any = o.created[variable - len(objects)]
+                if row.gradient is not None and not _is_zero(row.gradient):
+                    yield f"{item.name}_grad", row.gradient, item.dtype
+        gone = {f"{name}_grad" for name in replaced}
+        for k, value in o.gradients:
+            is_needed = objects[k].value is not None or not _is_zero(value)
+            if value is not None and objects[k].name not in gone and is_needed:
+                yield objects[k].name, value, objects[k].dtype
+
+    def _contents(self) -> Iterator[tuple[str, Any, DType]]:
+        """New parts of containers."""
+        objects = self._inputs.objects
+        for k, keys, parts in self._outcome.contents:
+            item = objects[k]
+            known = labels(item.cls, item.keys, len(item.parts))
+            before = dict(zip(known, item.parts, strict=False))
+            for label, part in zip(labels(item.cls, keys, len(parts)), parts, strict=True):
                 same = type(part) is ValueNumber and part < len(objects)
                 if not (same and before.get(label) is objects[part]):
                     yield from self._parts(part, f"{item.name}{label}")
@@ -200,9 +214,8 @@ class Outcome:
         objects = self._inputs.objects
         if isinstance(part, Item):
             if part.dtype is None:
-                for label, p in zip(
-                    labels(part.cls, part.keys, len(part.parts)), part.parts, strict=False
-                ):
+                names = labels(part.cls, part.keys, len(part.parts))
+                for label, p in zip(names, part.parts, strict=False):
                     yield from self._parts(p, name + label)
             else:
                 value = self._now.get(part.name, part.value)
@@ -223,6 +236,25 @@ class Outcome:
                     yield from self._parts(p, name + label)
 
 
+def _is_zero(gradient: Any) -> bool:
+    """Returns whether a gradient is that of something that has none."""
+    return isinstance(gradient, Literal) and not gradient.value
+
+
+def parameters(function: Callable, count: int, what: str) -> tuple[str, ...]:
+    """Returns names for the arguments of a function."""
+    try:
+        found = signature(function).parameters.values()
+    except (TypeError, ValueError):
+        found = ()
+    by_position = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = [p.name for p in found if p.kind in by_position][:count]
+    names += [f"argument{k}" for k in range(len(names), count)]
+    if len(set(names)) < len(names):
+        raise TypeError(f"{what}: cannot name the arguments")
+    return tuple(names)
+
+
 def identifier(name: str, taken: set[str]) -> str:
     """Returns a name as one of C's, other than those that are taken, to which it is added."""
     words = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
@@ -236,12 +268,15 @@ def identifier(name: str, taken: set[str]) -> str:
 
 
 _KEYWORDS = frozenset(
-    "auto bool break case char class const continue default delete do double else enum extern "
-    "float for friend goto if inline int long mutable namespace new operator private protected "
-    "public register return short signed sizeof static struct switch template this threads throw "
-    "try typedef union unsigned using virtual void volatile while true false not and or xor "
-    "error".split()
-)
+    [
+        *keyword.kwlist,
+        "auto", "bool", "case", "catch", "char", "const", "default", "delete", "do", "double",
+        "enum", "extern", "false", "float", "goto", "inline", "int", "long", "mutable", "namespace",
+        "new", "operator", "private", "protected", "public", "register", "short", "signed",
+        "sizeof", "static", "struct", "switch", "template", "this", "threads", "throw", "true",
+        "typedef", "union", "unsigned", "using", "virtual", "void", "volatile", "xor",
+    ]
+)  # fmt: skip
 
 _HEADER = """/* {title}
 
@@ -249,11 +284,12 @@ Written by drjit.export, for {target}. Link with {file}, the math library and th
 
     cc main.c {file} -lm -lpthread
 
-A call returns 0, or a number for which {name}_message() has a text. Arrays may have any address, and
-must not overlap. Of an array X, X_size is the number of entries. Of a result, X_capacity is the number of
-entries that there is room for, and X_size becomes the number of those that it has. Arrays that are
-not const are changed in place. `threads` is the number of threads that share the work; with 0 and 1,
-the calling thread does it all. Calls may overlap, if their results do. */
+A call returns 0, or a number for which {name}_message() has a text. Then, what it has written is
+of no use. Arrays may have any address, and must not overlap. X_size is the number of entries of an
+array X. Of a result, X_capacity is the number of entries that there is room for, and X_size becomes
+the number of those that it has. Arguments that are not const are changed in place. `threads` is the
+number of threads that share the work; with 0 and 1, the calling thread does it all. Several threads
+may call a function at the same time. */
 
 #ifndef {guard}
 #define {guard}

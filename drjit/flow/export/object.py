@@ -2,31 +2,30 @@
 
 Each family of recordings (those that differ in sizes only) becomes a C function with a structure
 for its arguments (`interface.py`), which tries its recordings one after the other. A recording
-becomes a function of native code (`driver.py`) that does what a replay does: checks sizes, allocates
-memory, launches kernels in blocks of lanes, by threads of its own where that pays
-(`jit/native/exported.py`), and copies results. Kernels are compiled from the texts of the recording,
-by the same translator and for the same number of lanes as at home, so that results have the same
-bits; together with the drivers they are one module of LLVM. Captured arrays are constants of it. It
-has no variables, and calls the C library and the system's threads only.
+becomes a function of native code (`driver.py`) that does what a replay does: checks sizes,
+allocates memory, launches kernels in blocks of lanes, by threads of its own where that pays
+(`jit/native/exported.py`), and copies results. Kernels are compiled from the texts of the
+recording, by the same translator and for the same number of lanes as at home, so that results have
+the same bits; together with the drivers they are one module of LLVM. Captured arrays are constants
+of it. It has no variables, and calls the C library and the system's threads only.
 """
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...jit import flags, processor
 from ...jit.ir.dtype import DType
-from ...jit.ir.node import LITERAL, literal
+from ...jit.ir.node import BUFFER
 from ...jit.run import schedule
-from ...jit.run.freeze import Recording
-from ...jit.target import packet_width
+from ...jit.run.freeze import Literal, RecordedLaunch, Recording
 from ..freeze.frozen import FrozenFunction
 from ..freeze.layout import InputLayout
 from ..freeze.saved import SavedFunction
 from . import targets
 from .driver import OTHER_SIZES, CannotExport, Driver, Module
-from .interface import Field, Inputs, Outcome, header, identifier
+from .interface import Field, Inputs, Outcome, header, identifier, parameters
 
 SUFFIXES = (".o", ".obj")
 
@@ -44,10 +43,7 @@ class Function:
         self._outcomes = [Outcome(self.inputs, r.outcome) for r, *_ in recordings]
         self._recordings = recordings
         own = self.inputs.own_values
-        if [(n.dtype, min(n.size, 2)) for n in captured] != [
-            (v.dtype, min(v.size + 2, 2) if v.size >= 0 else v.size + 2 if v.size == -1 else 1)
-            for v in self.inputs.values[own:]
-        ] and len(captured) != len(self.inputs.values) - own:
+        if len(captured) != len(self.inputs.values) - own:
             raise CannotExport("arrays that are both arguments and captured")
         self.captured = dict(enumerate(captured, own))
         self.fields: list[Field] = []
@@ -58,8 +54,11 @@ class Function:
         self._sized: dict[str, tuple[str, ...]] = {}
         self._size_of: dict[int, str] = {}  # where sizes are found
         self._declare()
-        shown = [self._names[v.name] for v in self.inputs.values[:own] if v.name in self._names]
+        rows = self.inputs.values[:own]
+        shown = [self._names[v.name] for v in rows if not v.is_literal]
         self.title = f"The recording for the arguments {', '.join(shown) or '(none)'}."
+        if literals := [v.name for v in rows if v.is_literal]:
+            self.title += f" In it, {', '.join(literals)} are numbers."
 
     def _declare(self) -> None:
         taken: set[str] = set()
@@ -82,10 +81,13 @@ class Function:
             self._names[v.name] for k, v in enumerate(self.inputs.values[:own]) if k in written
         }
         for outcome in self._outcomes:
-            for name, value, t in (*outcome.results, *outcome.changes):
+            for name, _, t in (*outcome.results, *outcome.changes):
                 known = self._names.get(name)
                 if known is None:
-                    single = all(self._is_single(o, name) for o in self._outcomes)
+                    single = all(
+                        is_single(self.inputs, r, o, name)
+                        for (r, *_), o in zip(self._recordings, self._outcomes, strict=True)
+                    )
                     sizes = () if single else ("capacity", "size")
                     word = self._field(name, t, sizes, taken, word)
                 elif not any(f == Field(known, t) for f in self.fields):
@@ -94,13 +96,6 @@ class Function:
         for name, shape in self.inputs.shapes.items():
             if name in self._names and shape:
                 self.shapes[self._names[name]] = shape
-
-    def _is_single(self, outcome: Outcome, name: str) -> bool:
-        """Returns whether a result has one entry."""
-        for recorded, o in zip(self._recordings, self._outcomes, strict=True):
-            if o is outcome:
-                return recorded[0].is_single(o, name) if False else _is_single(recorded[0], o, name, self.inputs)
-        return False
 
     def _field(
         self, name: str, t: DType, sizes: tuple[str, ...], taken: set[str], word: int
@@ -186,7 +181,11 @@ class Function:
                 f'    result = call("i64(i64)", external("{own}"), given)',
             ]
         lines = [*self._checks(), f"result = {OTHER_SIZES}", *calls]
-        lines += [f"if result == {OTHER_SIZES}:", f"    return {self._other_sizes()}", "return result"]
+        lines += [
+            f"if result == {OTHER_SIZES}:",
+            f"    return {self._other_sizes()}",
+            "return result",
+        ]
         body = ["a: Word = given", *self.size_lines, *lines]
         texts.append("\n".join([f"def {self.name}(given):", *["    " + line for line in body]]))
         return "\n".join(texts)
@@ -219,8 +218,8 @@ class Function:
 
     def _other_sizes(self) -> int:
         known = []
-        names = {s: self._names[v.name] for v in reversed(self.inputs.values[: self.inputs.own_values])
-                 for s in [v.size] if s >= 0 and not v.is_literal}  # fmt: skip
+        rows = [v for v in self.inputs.values[: self.inputs.own_values] if not v.is_literal]
+        names = {v.size: self._names[v.name] for v in reversed(rows)}
         for r, fixed, _ in self._recordings:
             rows = fixed or ([] if len(self._recordings) == 1 else [*enumerate(r.sizes)])
             shown = [f"{names[k]}_size = {n}" for k, n in rows if k in names]
@@ -230,25 +229,15 @@ class Function:
         return self._fault("", f"no recording has these sizes{why}")
 
 
-def _is_single(r: Recording, outcome: Outcome, name: str, inputs: Inputs) -> bool:
-    from ...jit.run.freeze import Literal, RecordedLaunch
-
-    for n, value, _ in (*outcome.results, *outcome.changes):
-        if n != name:
-            continue
-        if isinstance(value, Literal):
-            return value.size == 1
-        if value < len(inputs.values):
-            return inputs.values[value].size == -2
-        for step in r.steps:
-            if isinstance(step, RecordedLaunch):
-                for o in step.outputs:
-                    if o is not None and o[0] == value:
-                        return o[2] or step.size == 1
-            elif value in step.results:
-                return False
-        return dict(r.constants)[value].size == 1
-    return True
+def is_single(inputs: Inputs, r: Recording, outcome: Outcome, name: str) -> bool:
+    """Returns whether a result or change has one entry, or does not occur."""
+    known = {k: v.size == -2 for k, v in enumerate(inputs.values)}
+    known |= {k: n.size == 1 for k, n in r.constants}
+    for step in r.steps:
+        if isinstance(step, RecordedLaunch):
+            known |= {o[0]: o[2] or step.size == 1 for o in step.outputs if o is not None}
+    values = [value for n, value, _ in (*outcome.results, *outcome.changes) if n == name]
+    return all(v.size == 1 if isinstance(v, Literal) else known.get(v, False) for v in values)
 
 
 def export_object(
@@ -275,7 +264,6 @@ def export_object(
             f"{what}: object files cannot have {error}"
             if isinstance(error, CannotExport) else f"{what}: it depends on {error}"
         ) from None  # fmt: skip
-    title = f"{functions[0].name}: {function!r}"
     title = f"What {getattr(function, '__name__', 'a function')} computes."
     path.write_bytes(code)
     text = header(functions, name, title, machine.title, path.name)
@@ -298,12 +286,10 @@ def _functions(function: FrozenFunction, name: str, what: str) -> list[Function]
     if not rows:
         raise RuntimeError(f"{what}: the function has not been recorded: call it first")
     layout = InputLayout(None, (), function._implicit(((), {})))
-    schedule.evaluate([n for n in layout.nodes if n.op is not LITERAL])
+    schedule.evaluate([n for n in layout.nodes if n.op is not BUFFER])
     made = []
     for k, (key, recordings) in enumerate(rows):
         if isinstance(function, SavedFunction):
-            import json
-
             key = tuple(map(function.reader.value, json.loads(key[0])))
         own = name if len(rows) == 1 else f"{name}_{k + 1}"
         made.append(Function(own, key, _names(function, key[0], what), layout.nodes, recordings))
@@ -312,12 +298,7 @@ def _functions(function: FrozenFunction, name: str, what: str) -> list[Function]
 
 def _names(function: Any, given: Any, what: str) -> list[str]:
     """Returns names for the arguments of a recording."""
-    from .export import _parameters
-
     if given is None:
         return ["arguments"]
     count, *keywords = given
-    return [*_parameters(getattr(function, "f", object()), count, what), *keywords]
-
-
-_ = flags, processor, literal, packet_width
+    return [*parameters(getattr(function, "f", object()), count, what), *keywords]

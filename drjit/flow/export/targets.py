@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...jit import flags, processor
+from ...jit import processor
 from ...jit.cpu import variants
 from ...jit.native import exported, language
 from ...jit.target import packet_width
@@ -50,7 +50,7 @@ def machine(target: str | None, what: str) -> Target:
         return Target(here, name, features, processor.register_bytes())
     triple, _, cpu = target.partition(":")
     kinds = processor._SUGGESTED
-    if not cpu and triple.count("-") < 2 or any(triple in names for names in kinds.values()):
+    if (not cpu and triple.count("-") < 2) or any(triple in names for names in kinds.values()):
         triple, cpu = "", triple
         kind = next((k for k, names in kinds.items() if cpu in names), "")
         if kind:
@@ -147,9 +147,7 @@ def _driver(module: Module, texts: Sequence[str], message: str) -> str:
 
 
 def _bytes(symbol: str, data: bytes) -> str:
-    text = "".join(
-        [chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02x}" for b in data]
-    )
+    text = "".join([chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02x}" for b in data])
     return f'@{symbol} = internal constant [{len(data)} x i8] c"{text}", align 64'
 
 
@@ -237,6 +235,3 @@ def _hide(module: Any, public: set[str]) -> None:
                 f.linkage = "internal"
         elif f.name not in _LIBRARY and not f.name.startswith("llvm."):
             raise CannotExport(f"calls of functions of another library ({f.name})")
-
-
-_ = flags

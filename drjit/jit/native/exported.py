@@ -154,9 +154,7 @@ def row_plan(
 
 def piece_size(size: Word, largest: Word, step: Word, parts: Word) -> Word:
     """Returns the size of roughly equal pieces; see `primitives._piece_size`."""
-    count = max(
-        (size + largest - 1) // largest, min(parts, (size + step - 1) // step)
-    )
+    count = max((size + largest - 1) // largest, min(parts, (size + step - 1) // step))
     return rounded_up(size, count * step) // count
 
 
