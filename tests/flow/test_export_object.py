@@ -153,7 +153,7 @@ def test_results_have_the_bits_of_those_in_python(
         numbers = dict(zip(names, [a.numpy().copy() for a in given], strict=False))
         made = {f"{name}_capacity": 2 * n for name in names if f"{name}_capacity" in str(
             library.fields("step"))}  # fmt: skip
-        found = library(threads=1, **numbers, **made)
+        found = library("step", 1, **numbers, **made)
         expected = {**dict(flat(f(*given))), **dict(zip(names, given, strict=False))}
         assert f.n_recordings == 1
         for name, a in expected.items():
@@ -231,7 +231,8 @@ def test_networks(grid: bool, tmp_path: Path) -> None:
     for n in (100, 70000):
         p = Array2f(values(Float, n), values(Float, n, 1))
         room = {f"result_{axis}_capacity": n for axis in "xyz"}
-        found = library(p_x=p.x.numpy(), p_y=p.y.numpy(), threads=2, **room)
+        given = {"p_x": p.x.numpy(), "p_y": p.y.numpy(), **room}
+        found = library("field", 2, **given)
         expected = field(p)
         for axis in "xyz":
             got = getattr(expected, axis).numpy()
@@ -311,8 +312,8 @@ def test_sizes_are_checked(tmp_path: Path) -> None:
         ({"k": np.full(n, 9)}, "step: dr.gather: an index is out of bounds for an array with 7"),
     ):
         with pytest.raises(RuntimeError, match=message):
-            library(**(given | change))
-    library(**given)
+            library("step", 1, **(given | change))
+    library("step", 1, **given)
     assert library.message(0) == b"no error"
     assert library.message(12345) == b"an unknown error"
 

@@ -101,7 +101,7 @@ class Driver:
         self._numbers: dict[str, str] = {}
         self._count = 0
         self._free: dict[str, list[str]] = {}  # memory that is no longer in use, by its size
-        self._slots: dict[str, tuple[str, str]] = {}  # of values: their size and place
+        self._slots: dict[int, tuple[str, str]] = {}  # of values: their size and place
         self._padded = self._whole_packets()
         self._scratch: list[tuple[str, str]] = []
         self._direct: dict[int, str] = {}  # results that are computed where the caller wants them
@@ -194,7 +194,7 @@ class Driver:
         self._results()
         last: dict[int, int] = {}
         for k, step in enumerate(self.recording.steps):
-            last.update(dict.fromkeys([*step.read, *step.results], k))
+            last |= dict.fromkeys([*step.read, *step.results], k)
         kept = {value for _, value, _ in (*self.outcome.results, *self.outcome.changes)
                 if type(value) is ValueNumber}  # fmt: skip
         for k, step in enumerate(self.recording.steps):

@@ -132,9 +132,9 @@ def export(
     for f, own, title in rows:
         general, fixed, reasons = trace_sizes(f, arguments, what)
         made.append(Traced(own, names, general, tuple(fixed), reasons, title))
-    target = Path(path)
-    target.write_text(write(made, what, _head(inspect.unwrap(function), made)), encoding="utf-8")
-    return target
+    file = Path(path)
+    file.write_text(write(made, what, _head(inspect.unwrap(function), made)), encoding="utf-8")
+    return file
 
 
 def _value_and_grad(function: Callable, what: str) -> Callable:

@@ -8,7 +8,7 @@ here as it was written.
 import inspect
 import keyword
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...function.signature import signature
@@ -241,7 +241,7 @@ def _is_zero(gradient: Any) -> bool:
     return isinstance(gradient, Literal) and not gradient.value
 
 
-def parameters(function: Callable, count: int, what: str) -> tuple[str, ...]:
+def parameters(function: Any, count: int, what: str) -> tuple[str, ...]:
     """Returns names for the arguments of a function."""
     try:
         found = signature(function).parameters.values()
