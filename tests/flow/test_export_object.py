@@ -340,7 +340,7 @@ def test_what_cannot_leave_is_refused(tmp_path: Path) -> None:
         dr.scatter_add(count, x, UInt(0))
         return x + 1
 
-    counts(values(Float, 100))
+    counts(values(Float, 100))  # which changes what it captures
     with pytest.raises(RuntimeError, match="changes of arrays that are not among its arguments"):
         dr.export(counts, path)
     f = dr.freeze(sums)
@@ -386,7 +386,9 @@ def test_an_object_file_needs_the_c_library_and_threads_only(tmp_path: Path) -> 
     shown = subprocess.run([nm, tmp_path / "f.o"], capture_output=True, text=True, check=True)
     rows = [line.split() for line in shown.stdout.splitlines()]
     needed = {row[1] for row in rows if row[0] == "U"}
-    assert needed <= {"malloc", "free", "memcpy", "memset", "pthread_create", "pthread_join"}
+    threads = {name for name in needed if name.startswith("pthread_")}
+    assert "pthread_create" in threads
+    assert needed - threads <= {"malloc", "free", "memcpy", "memset"}
     assert {row[2] for row in rows if len(row) == 3 and row[1] == "T"} == {"f", "f_message"}
 
 

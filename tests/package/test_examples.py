@@ -74,7 +74,12 @@ SHORT = {
     ),
     "small_network": (["--iterations", "60"], r"60 steps: mean square error 0\.0", None),
 }
-OTHERS = {"fresnel", "neural_field", "distributed_field", "leaving_python"}  # see test_distributed.py
+OTHERS = {
+    "fresnel",
+    "neural_field",
+    "distributed_field",
+    "leaving_python",
+}  # see test_distributed.py
 LISTED = drjit_examples.SECONDS
 NUMBERS = re.compile(r"^  (--[a-z]+) N ", re.MULTILINE)
 

@@ -22,8 +22,10 @@ from ...jit.ir.op import ignored, starting_value
 from ...jit.run.freeze import Literal, RecordedLaunch, Recording, ValueNumber
 from ...jit.target.simd.translate import WORDS_IN_REGISTERS
 from ..freeze.recordings import SizedNumber
+from .interface import CannotExport
 
 OTHER_SIZES = 2  # the result of a recording that is none for some sizes
+_ON_GPU = "kernels that have been recorded on a GPU"
 _SPACE = 512  # bytes behind each array, for a packet
 # Statements that access a lane's own entry, and those that access nothing but single entries.
 _BY_LANE = frozenset(("load", "store"))
@@ -31,10 +33,6 @@ _EXACT = frozenset(
     ("broadcast", "gather", "scatter", "scatter_inc", "scatter_exch", "scatter_cas", "reduce")
 )
 _CALL, _WORD = re.compile(r"(\w+)\("), re.compile(r"p\[(\d+)\]")
-
-
-class CannotExport(Exception):
-    """Something that an object file cannot do, in the user's terms."""
 
 
 def accesses(text: str) -> dict[int, set[str]]:
@@ -360,7 +358,7 @@ class Driver:
     def _launch(self, step: RecordedLaunch) -> None:
         k: Any = step.kernel
         if not k.device.on_host:
-            raise CannotExport("kernels that have been recorded on a GPU")
+            raise CannotExport(_ON_GPU)
         n = self.number(step.size)
         work = self.planned(f"{n} * {max(k.cost, 1)}")
         block = self.planned(f"block_for({work}, {n}, threads)")
@@ -454,6 +452,8 @@ class Driver:
         write = _OPERATIONS.get(name)
         if write is None or step.sizes is not None:
             raise CannotExport(_TITLES.get(name, f"the operation {name}"))
+        if step.device is not None and not step.device.on_host:
+            raise CannotExport(_ON_GPU)
         write(self, step.arguments, step.results)
 
     def _alias(self, result: int, source: int) -> None:

@@ -27,6 +27,10 @@ _NOTES = {"mask": "0 or 1", "f16": "the bits of halves"}
 _AXES = "xyzw"
 
 
+class CannotExport(Exception):
+    """Something that an object file cannot have, in the user's terms."""
+
+
 class Item:
     """An object among the inputs: a container with `parts`, or an array with the number of its
     `value`, None if it is a literal, and its derivative `variable`; or such a variable, whose value
@@ -138,7 +142,7 @@ class Inputs:
             item.parts = [self._one(f"{item.name}_{k}") for k in names]
             more = [*keys]
             if hasattr(item.cls, "instances"):
-                raise TypeError("an array of instances among the inputs")
+                raise CannotExport("an array of instances among the inputs")
         elif kind == "tensor":
             self.shapes[item.name] = keys[2:]
             item.parts = [self._one(item.name)]
@@ -174,7 +178,7 @@ class Outcome:
         self.results = [*self._parts(outcome.result, "result")]
         changed = [k for k, *_ in (*outcome.arrays, *outcome.gradients, *outcome.contents)]
         if any(k >= inputs.own_objects for k in changed):
-            raise TypeError("arrays that are not among its arguments, and changes them")
+            raise CannotExport("changes of arrays that are not among its arguments")
         contents = [*self._contents()]
         self.changes = [*self._arrays({name for name, *_ in contents}), *contents]
 
@@ -220,7 +224,7 @@ class Outcome:
             else:
                 value = self._now.get(part.name, part.value)
                 if value is None:
-                    raise TypeError("a number of its arguments that it returns")
+                    raise CannotExport("literals among its arguments that it returns")
                 yield name, value, part.dtype
         elif type(part) is not ValueNumber:
             return  # a constant

@@ -24,8 +24,8 @@ from ..freeze.frozen import FrozenFunction
 from ..freeze.layout import InputLayout
 from ..freeze.saved import SavedFunction
 from . import targets
-from .driver import OTHER_SIZES, CannotExport, Driver, Module
-from .interface import Field, Inputs, Outcome, header, identifier, parameters
+from .driver import OTHER_SIZES, Driver, Module
+from .interface import CannotExport, Field, Inputs, Outcome, header, identifier, parameters
 
 SUFFIXES = (".o", ".obj")
 
@@ -75,7 +75,10 @@ class Function:
                     self._size_of.setdefault(v.size, f"s{v.size}")
         for v in self.inputs.values:
             if v.is_literal and v.size >= 0 and v.size not in self._size_of:
-                raise CannotExport("literals among its arguments that have many entries")
+                raise CannotExport(
+                    "literals of many entries among its arguments: make them data first, with "
+                    "dr.make_opaque()"
+                )
         written = {v for r, *_ in self._recordings for v in r.written}
         self.changed |= {
             self._names[v.name] for k, v in enumerate(self.inputs.values[:own]) if k in written
@@ -259,11 +262,8 @@ def export_object(
         module = Module()
         texts = [f.text(module) for f in functions]
         code = targets.object_code(module, texts, [f.name for f in functions], name, machine, what)
-    except (CannotExport, TypeError) as error:
-        raise RuntimeError(
-            f"{what}: object files cannot have {error}"
-            if isinstance(error, CannotExport) else f"{what}: it depends on {error}"
-        ) from None  # fmt: skip
+    except CannotExport as error:
+        raise RuntimeError(f"{what}: object files cannot have {error}") from None
     title = f"What {getattr(function, '__name__', 'a function')} computes."
     path.write_bytes(code)
     text = header(functions, name, title, machine.title, path.name)

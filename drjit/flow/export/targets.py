@@ -11,7 +11,8 @@ from ...jit.target.simd import kernel as kernels
 from ...jit.target.simd import llvm
 from ...jit.target.simd.ir import Machine
 from ...jit.tuples import NamedTuple
-from .driver import CannotExport, Module
+from .driver import Module
+from .interface import CannotExport
 
 # Processors with registers of 64 bytes.
 _WIDE = ("x86-64-v4", "skylake-avx512", "icelake-server", "sapphirerapids", "znver4", "znver5")
@@ -20,6 +21,7 @@ _TRIPLES = {"x86-64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-li
 # What an object file may call, by the ends of names.
 _LIBRARY = frozenset({
     "malloc", "free", "memcpy", "memset", "memmove", "pthread_create", "pthread_join",
+    "pthread_attr_init", "pthread_attr_setstacksize", "pthread_attr_destroy",
     "CreateThread", "WaitForSingleObject", "CloseHandle",
 })  # fmt: skip
 
@@ -151,13 +153,21 @@ def _bytes(symbol: str, data: bytes) -> str:
     return f'@{symbol} = internal constant [{len(data)} x i8] c"{text}", align 64'
 
 
+# Threads have stacks of 8 MiB, as kernels with vectors need up to half of that.
 _POSIX = """
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_join(i64, ptr)
+declare i32 @pthread_attr_init(ptr)
+declare i32 @pthread_attr_setstacksize(ptr, i64)
+declare i32 @pthread_attr_destroy(ptr)
 define i64 @begin_thread(i64 %place, i64 %shared) {
   %p = inttoptr i64 %place to ptr
   %s = inttoptr i64 %shared to ptr
-  %r = call i32 @pthread_create(ptr %p, ptr null, ptr @share, ptr %s)
+  %attributes = alloca [16 x i64]
+  %i = call i32 @pthread_attr_init(ptr %attributes)
+  %n = call i32 @pthread_attr_setstacksize(ptr %attributes, i64 8388608)
+  %r = call i32 @pthread_create(ptr %p, ptr %attributes, ptr @share, ptr %s)
+  %d = call i32 @pthread_attr_destroy(ptr %attributes)
   %ok = icmp eq i32 %r, 0
   %x = zext i1 %ok to i64
   ret i64 %x
@@ -174,7 +184,7 @@ declare i32 @CloseHandle(i64)
 define i64 @begin_thread(i64 %place, i64 %shared) {
   %p = inttoptr i64 %place to ptr
   %s = inttoptr i64 %shared to ptr
-  %h = call i64 @CreateThread(ptr null, i64 0, ptr @share, ptr %s, i32 0, ptr null)
+  %h = call i64 @CreateThread(ptr null, i64 8388608, ptr @share, ptr %s, i32 65536, ptr null)
   store i64 %h, ptr %p
   ret i64 %h
 }
