@@ -1,4 +1,5 @@
-"""`dr.export`: a function as a file that needs NumPy and Numba only.
+"""`dr.export`: a function as a file that needs NumPy and Numba only, or as an object file
+(`object.py`).
 
 The function is traced: its launches are those that a frozen function records, for arguments of
 which only types and sizes matter; nothing is launched. Traces for different sizes tell which sizes
@@ -63,7 +64,15 @@ def export(
     name: str | None = None,
     target: str | None = None,
 ) -> Path:
-    """Writes a function as a Python file that needs NumPy and Numba only, and returns its path.
+    """Writes a function as a Python file that needs NumPy and Numba only, or as an object file, and
+    returns the path of the file.
+
+    `dr.export(frozen, "step.o")` writes the recordings of a frozen function to an object file, and
+    the declaration of a C function for each to `step.h`; see docs/leaving-python.md. It is for this
+    machine's processor and system, or for the `target`: a processor ("x86-64-v3"), a system
+    ("aarch64-apple-darwin"), or both, separated by a colon. The suffix is `.o` or `.obj`, and
+    `name` that of the functions, by default that of the file. All that follows is about Python
+    files.
 
     The function is traced for `arguments`, which are examples: their types count, not their
     contents. The file has a function of the same name (or `name`) that runs the same kernels on
@@ -89,8 +98,11 @@ def export(
     Raises:
         RuntimeError: the function cannot be exported, because it reads the contents of arrays,
             makes arrays of sizes that depend on contents, or changes something in place; the
-            message names the line.
-        TypeError: arguments or results contain other objects.
+            message names the line. A frozen function has not been recorded, or a recording has
+            what an object file cannot have.
+        TypeError: arguments or results contain other objects; an object file is wanted of a
+            function that is not frozen.
+        ValueError: there is no such target, or the name is none.
 
     >>> import tempfile, os
     >>> def wave(x, y):
