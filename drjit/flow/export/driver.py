@@ -13,18 +13,18 @@ from collections.abc import Iterable
 from math import gcd
 from typing import Any
 
-from ...jit.cpu import primitives
 from ...jit.cpu.kernel import text_of
 from ...jit.ir import dtype as dt
 from ...jit.ir.dtype import DType
 from ...jit.ir.location import describe
-from ...jit.ir.op import ignored, starting_value
+from ...jit.ir.op import ignored
 from ...jit.run.freeze import Literal, RecordedLaunch, Recording, ValueNumber
 from ...jit.target.simd.translate import WORDS_IN_REGISTERS
 from ..freeze.recordings import SizedNumber
+from . import operations
 from .interface import CannotExport
+from .operations import OTHER_SIZES, pattern
 
-OTHER_SIZES = 2  # the result of a recording that is none for some sizes
 _ON_GPU = "kernels that have been recorded on a GPU"
 _SPACE = 512  # bytes behind each array, for a packet
 # Statements that access a lane's own entry, and those that access nothing but single entries.
@@ -51,12 +51,6 @@ def bits(t: DType, value: Any) -> int:
     """Returns the bits of a number of a type, as a signed word."""
     data = struct.pack("<" + dt.FORMATS[t.element], value)
     return int.from_bytes(data, "little", signed=len(data) == 8)
-
-
-def pattern(t: DType, value: Any) -> int:
-    """Returns a number, repeated to fill a word."""
-    data = struct.pack("<" + dt.FORMATS[t.element], value) * (8 // t.itemsize)
-    return int.from_bytes(data, "little", signed=True)
 
 
 class Module:
@@ -149,7 +143,7 @@ class Driver:
         n = self.number(value._replace(dtype=None))
         if not t.is_float:
             return n
-        return f'call("i64(i64, i64)", external("number_{t.code}"), {n}, {int(value.inverse)})'
+        return f"number_{t.code}({n}, {int(value.inverse)})"
 
     # ---- Memory
 
@@ -182,7 +176,7 @@ class Driver:
         return self.values[value]
 
     def copy(self, to: str, source: str, nbytes: str) -> str:
-        return f'call("i64(i64, i64, i64)", external("copy"), {to}, {source}, {nbytes})'
+        return f"copy({to}, {source}, {nbytes})"
 
     # ---- The function
 
@@ -215,7 +209,7 @@ class Driver:
             "total = 64",
             *self.plans,
             *self.late_checks,
-            'memory = call("i64(i64)", external("allocate"), total)',
+            "memory = allocate(total)",
             "if memory == 0:",
             "    return 1",
             "base = (memory + 63) // 64 * 64",
@@ -224,7 +218,7 @@ class Driver:
             "result = 0",
             "while 1:",
             *["    " + line for line in (*self.lines, *self.endings, "break")],
-            'call("i64(i64)", external("release"), memory)',
+            "release(memory)",
             "return result",
         ]
         return "\n".join([f"def {name}(given):", *["    " + line for line in body]]) + "\n"
@@ -336,7 +330,7 @@ class Driver:
         text = text_of(f"c0 = literal({t.code}, p[1])", f"store({t.code}, p[2], i, c0)")
         line_count = len(self.lines)
         _, after, word = self._tail(t, n, address)
-        self._run(text, 1, n, [value, address, word], tails={2: 3})
+        self.run(text, 1, n, [value, address, word], tails={2: 3})
         self.lines += after
         self.endings += self.lines[line_count:]
         del self.lines[line_count:]
@@ -397,7 +391,7 @@ class Driver:
                 words.append(other)
                 tails[word] = len(words)
         loops = k.loops
-        self._run(
+        self.run(
             k.text, 0, n, words, block=block, copies=copies, tails=tails,
             work=f"{work} * 8" if loops else work,
         )  # fmt: skip
@@ -428,7 +422,7 @@ class Driver:
         self.lines.append(f"fill({place}, {nbytes}, {pattern(a, ignored(reduce, a))})")
         return [place, n]
 
-    def _run(
+    def run(
         self, text: str, cost: int, n: str, words: list[str], block: str = "", copies: str = "",
         tails: dict[int, int] | None = None, work: str = "",
     ) -> None:  # fmt: skip
@@ -449,178 +443,15 @@ class Driver:
 
     def _operation(self, step: Any) -> None:
         name = step.function.__name__
-        write = _OPERATIONS.get(name)
+        write = operations.WRITERS.get(name)
         if write is None or step.sizes is not None:
-            raise CannotExport(_TITLES.get(name, f"the operation {name}"))
+            raise CannotExport(operations.TITLES.get(name, f"the operation {name}"))
         if step.device is not None and not step.device.on_host:
             raise CannotExport(_ON_GPU)
         write(self, step.arguments, step.results)
 
-    def _alias(self, result: int, source: int) -> None:
+    def alias(self, result: int, source: int) -> None:
+        """Makes a value a copy of another one."""
         t, n = self.sizes[source]
         place = self.allocate(result, t, n)
         self.lines.append(self.copy(place, self.values[source], f"{n} * {t.itemsize}"))
-
-    def allocated(self, given: Any, results: Any) -> None:
-        size, t, _ = given
-        self.allocate(results[0], t, self.number(size))
-
-    def duplicate(self, given: Any, results: Any) -> None:
-        self._alias(results[0], given[0])
-
-    def check_bound(self, given: Any, results: Any) -> None:
-        source, bound = given
-        t, n = self.sizes[source]
-        largest = self.scratch("8")
-        partial = self.scratch(f"8 * (({n} + 63) // 64)")
-        text = text_of(
-            f"x0 = load({t.code}, p[1], i)", f"reduce({t.code}, 'max', p[2], p[3], i, x0)"
-        )
-        self.lines.append(f"put({largest}, 0)")
-        self._run(text, 2, n, [self.values[source], partial, largest])
-        text = f"{self.f.name}: more is needed than in the recording (memory for a loop, say)"
-        self.lines += [f"if word({largest}) > {self.number(bound)}:"]
-        self.lines += [f"    result = {self.module.message(text)}", "    break"]
-
-    def prefix(self, given: Any, results: Any) -> None:
-        reduce, source, exclusive, run = given
-        t, n = self.sizes[source]
-        run = self.number(run) if run else "0"
-        if run == "1" or n == "1":
-            raise CannotExport("prefix reductions of single entries")
-        result = self.allocate(results[0], t, n)
-        names = {"t": t.code, "op": reduce, "inclusive": not exclusive}
-        x = self.values[source]
-        if run not in ("0", n):
-            block = self.planned(f"lanes_of_block({n}, {_multiple(run)}, threads)")
-            scan = primitives._SCAN_BLOCKS.format(**names)
-            self._run(scan, 8, n, [x, run, result], block=block)
-            return
-        block = self.planned(f"lanes_of_block({n}, 64, threads)")
-        count = self.planned(f"({n} + {block} - 1) // {block}")
-        totals = self.scratch(f"8 * {count}")
-        start = pattern(t.accumulator, starting_value(reduce, t.accumulator))
-        kept, self.lines = self.lines, []
-        self._run(primitives._TOTALS.format(**names), 3, n, [x, totals], block=block)
-        inner, self.lines = self.lines, kept
-        self.lines += [f"if {count} == 1:", f"    put({totals}, {start})", "else:"]
-        self.lines += ["    " + line for line in inner]
-        self._run(primitives._SCAN.format(**names), 8, n, [x, totals, result], block=block)
-
-    def block_reduce(self, given: Any, results: Any) -> None:
-        reduce, source, run, count = given
-        t, n = self.sizes[source]
-        run, count = self.number(run), self.number(count)
-        if run == "1" or n == "0":
-            self._alias(results[0], source)
-            return
-        self.late_checks += [f"if {count} * {run} != {n}:", f"    return {OTHER_SIZES}"]
-        result = self.allocate(results[0], t, count)
-        divided = not (t is dt.f16 and reduce in ("add", "mul"))
-        k = self.planned(f"pieces({run}, {n}, threads)" if divided else "1 + 0")
-        part = self.planned(f"{run} // {k}")
-        parts = self.scratch(f"{n} // {part} * {t.itemsize}")
-        text = primitives._BLOCK_REDUCE.format(t=t.code, op=reduce)
-        for test, source_at, size, of, to in (
-            (f"if {k} > 1:", self.values[source], n, part, parts),
-            ("", f"choose({k} > 1, {parts}, {self.values[source]})",
-             f"choose({k} > 1, {n} // {part}, {n})", f"choose({k} > 1, {k}, {run})", result),
-        ):  # fmt: skip
-            size, of = self.planned(size), self.planned(of)
-            lanes = self.planned(f"{size} // {of}")
-            kept, self.lines = self.lines, []
-            self._run(text, 0, lanes, [source_at, of, to], work=f"{lanes} * max(64, 2 * {of})")
-            inner, self.lines = self.lines, kept
-            self.lines += [test, *["    " + line for line in inner]] if test else inner
-
-    def reduce_rows(self, given: Any, results: Any) -> None:
-        reduce, source, rows, columns = given
-        t, n = self.sizes[source]
-        rows, columns = self.number(rows), self.number(columns)
-        if rows == "1":
-            self._alias(results[0], source)
-            return
-        matrices = self.planned(f"{n} // ({rows} * {columns})")
-        a, table = t.accumulator, self.name("t")
-        self.plans.append(f"{table} = room(7)")
-        tasks = self.planned(
-            f"row_plan({table}, {matrices}, {rows}, {columns}, threads, {a.itemsize})"
-        )
-        result = self.allocate(results[0], t, self.planned(f"{matrices} * {columns}"))
-        scratch = self.scratch(f"2 * threads * word({table} + 40) * {a.itemsize}")
-        partial = self.scratch(f"{matrices} * word({table} + 32) * {columns} * {a.itemsize}")
-        text = primitives._REDUCE_ROWS.format(t=t.code, op=reduce)
-        words = [self.values[source], result, table, scratch, partial]
-        self._run(text, 1, tasks, words, block="1", work=f"max({n} // 4, {tasks})")
-
-    def sort(self, given: Any, results: Any) -> None:
-        key, payload, digits = given
-        t, n = self.sizes[key]
-        least = primitives._SORTED_BLOCK
-        blocks = self.planned(f"min(2 * threads, ({n} + {least - 1}) // {least})")
-        block = self.planned(f"rounded_up({n}, {blocks} * 64) // {blocks}")
-        entries = self.planned(f"({n} + {block} - 1) // {block} * {primitives._ENTRIES * 4}")
-        table = self.scratch(entries)
-        columns = [self.values[key]] + ([] if payload is None else [self.values[payload]])
-        passes = [*primitives._passes(t, payload is not None, digits)]
-        for k, (text, of, shift, kinds) in enumerate(passes):
-            self.lines.append(f"fill({table}, {entries}, 0)")
-            counted = [columns[0], table, str(shift)]
-            self._run(primitives._COUNT.format(t=of.code), 8, n, counted, block=block)
-            if k == len(passes) - 1:
-                moved = [self.allocate(results[0], kinds[0], n)]
-            else:
-                moved = [self.scratch(f"{n} * {r.itemsize}") for r in kinds]
-            words = [*counted, moved[0]]
-            if "p[5]" in text:
-                words += [columns[1], *moved[1:]]
-            self._run(text.format(t=of.code), 16, n, words, block=block)
-            columns = moved
-
-    def matmul(self, given: Any, results: Any) -> None:
-        left, right, layout = given
-        (m, n, k), (t, _) = layout.sizes, self.sizes[left]
-        if n == 1 and m > 1:
-            self.matmul((right, left, layout.flipped()), results)
-            return
-        if m * n * k * len(layout.offsets) == 0:
-            raise CannotExport("products of empty matrices")
-        at, bt = layout.transposed
-        a, count = t.accumulator, len(layout.offsets)
-        column = primitives._DEPTH_PACKED if at or t is not a else primitives._DEPTH
-        depth = column // a.itemsize
-        text = primitives._MATMUL.format(
-            t=t.code, rows=1 if m == 1 else 4 if m <= 4 else 8, depth=depth, at=at, bt=bt,
-            columns=8 if n <= 8 else 16 if n <= 16 else 64,
-        )  # fmt: skip
-        table, plan = self.name("t"), self.name("t")
-        _, widest = primitives._largest_tile(column)
-        self.plans += [
-            f"{table} = room({8 + 2 * count})",
-            f"{plan} = tile_plan({table}, {m}, {n}, {k}, {count}, threads, {depth}, {widest})",
-        ]
-        offsets = self.module.constant(layout.offsets.astype("<i8").tobytes())
-        self.lines.append(self.copy(f"{table} + 64", f'external("{offsets}")', str(16 * count)))
-        scratch = self.scratch(f"threads * word({table} + 56) * {a.itemsize}")
-        result = self.allocate(results[0], t, str(m * n * count))
-        words = [self.values[left], self.values[right], result, table, scratch]
-        cost = f"max(word({table} + 24) * word({table} + 32) * {k} // 8, 1)"
-        self._run(text, 1, plan, words, block="1", work=f"{plan} * {cost}")
-
-
-def _multiple(run: str) -> str:
-    """Returns lanes of which blocks are multiples: whole packets and whole runs."""
-    if run.isdecimal():
-        return str(int(run) * 64 // gcd(int(run), 64))
-    return f"{run} * 64"
-
-
-_OPERATIONS: dict[str, Any] = {
-    "_allocated": Driver.allocated, "_duplicate": Driver.duplicate,
-    "_check_bound": Driver.check_bound, "prefix": Driver.prefix,
-    "_block_reduce": Driver.block_reduce, "reduce_rows": Driver.reduce_rows,
-    "_sorted": Driver.sort, "matmul": Driver.matmul,
-}  # fmt: skip
-_TITLES = {
-    "compress": "dr.compress(), whose result has a size that depends on the contents of an array"
-}

@@ -7,6 +7,7 @@ here as it was written.
 
 import inspect
 import keyword
+import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -282,38 +283,7 @@ _KEYWORDS = frozenset(
     ]
 )  # fmt: skip
 
-_HEADER = """/* {title}
-
-Written by drjit.export, for {target}. Link with {file}, the math library and threads:
-
-    cc main.c {file} -lm -lpthread
-
-A call returns 0, or a number for which {name}_message() has a text. Then, what it has written is
-of no use. Arrays may have any address, and must not overlap. X_size is the number of entries of an
-array X. Of a result, X_capacity is the number of entries that there is room for, and X_size becomes
-the number of those that it has. Arguments that are not const are changed in place. `threads` is the
-number of threads that share the work; with 0 and 1, the calling thread does it all. Several threads
-may call a function at the same time. */
-
-#ifndef {guard}
-#define {guard}
-
-#include <stddef.h>
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-{functions}
-/* Returns the text of a number other than 0 that a call has returned. */
-const char *{name}_message(int code);
-
-#ifdef __cplusplus
-}}
-#endif
-
-#endif
-"""
+_HEADER = os.path.join(os.path.dirname(__file__), "header.h")
 
 
 def declaration(f: Any) -> str:
@@ -340,6 +310,8 @@ def header(functions: Sequence[Any], name: str, title: str, target: str, file: s
     """Returns the text of the header."""
     guard = f"{name.upper()}_H"
     texts = "\n".join(map(declaration, functions))
-    return _HEADER.format(
+    with open(_HEADER, encoding="utf-8") as template:
+        text = template.read()
+    return text.format(
         title=title, target=target, file=file, name=name, guard=guard, functions=texts
     )

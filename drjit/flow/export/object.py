@@ -24,8 +24,9 @@ from ..freeze.frozen import FrozenFunction
 from ..freeze.layout import InputLayout
 from ..freeze.saved import SavedFunction
 from . import targets
-from .driver import OTHER_SIZES, Driver, Module
+from .driver import Driver, Module
 from .interface import CannotExport, Field, Inputs, Outcome, header, identifier, parameters
+from .operations import OTHER_SIZES
 
 SUFFIXES = (".o", ".obj")
 

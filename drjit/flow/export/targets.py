@@ -18,12 +18,6 @@ from .interface import CannotExport
 _WIDE = ("x86-64-v4", "skylake-avx512", "icelake-server", "sapphirerapids", "znver4", "znver5")
 _DEFAULT = {"x86-64": "x86-64-v3", "aarch64": "generic"}
 _TRIPLES = {"x86-64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
-# What an object file may call, by the ends of names.
-_LIBRARY = frozenset({
-    "malloc", "free", "memcpy", "memset", "memmove", "pthread_create", "pthread_join",
-    "pthread_attr_init", "pthread_attr_setstacksize", "pthread_attr_destroy",
-    "CreateThread", "WaitForSingleObject", "CloseHandle",
-})  # fmt: skip
 
 
 class Target(NamedTuple):
@@ -88,7 +82,7 @@ def object_code(
     """Returns the object file of a module and the functions of native code in `texts`, of which
     some are `public`."""
     message = f"{name}_message"
-    ir = [_driver(module, texts, message), _helpers(target)]
+    ir = [_driver(module, texts, message, "windows" if "windows" in target.triple else "posix")]
     parts = []
     contract = bool(variants.compiler_options() & variants.FAST_MATH)
     with llvm.compiler(_code_generator, target) as c:
@@ -129,7 +123,7 @@ def _kernel(
     return str(c.module(made.ir, *made.options)), "\n".join(declared)
 
 
-def _driver(module: Module, texts: Sequence[str], message: str) -> str:
+def _driver(module: Module, texts: Sequence[str], message: str, system: str) -> str:
     """Returns the functions of native code, with constants and messages."""
     lines = [f"def {message}(code):", "    code = code & 4294967295"]
     globals_ = []
@@ -140,12 +134,18 @@ def _driver(module: Module, texts: Sequence[str], message: str) -> str:
     lines.append('    return external("unknown")')
     globals_.append(_bytes("unknown", b"an unknown error\0"))
     globals_ += [_bytes(symbol, data + bytes(512)) for data, symbol in module.constants.items()]
-    home = exported
-    made = language.module_text(
-        [exported.share], [(text, home) for text in ("\n".join(texts), "\n".join(lines))]
-    )
-    functions = [line for line in made.split("\n") if " = external global " not in line]
-    return "\n".join([*globals_, *functions])
+    threads = [
+        f"def begin_thread(place, s):\n    return begin_{system}(place, s)",
+        f"def end_thread(thread):\n    end_{system}(thread)",
+    ]
+    more = [(text, exported) for text in ("\n".join(texts), "\n".join(lines), *threads)]
+    made = language.module_text([exported.share], more).split("\n")
+    functions = [line for line in made if " = external global " not in line]
+    declared = []
+    for name, kind in exported.LIBRARY.items():
+        result, _, parameters = kind.partition("(")
+        declared.append(f"declare {result} @{name}({parameters}")
+    return "\n".join([*globals_, *declared, *functions])
 
 
 def _bytes(symbol: str, data: bytes) -> str:
@@ -153,95 +153,12 @@ def _bytes(symbol: str, data: bytes) -> str:
     return f'@{symbol} = internal constant [{len(data)} x i8] c"{text}", align 64'
 
 
-# Threads have stacks of 8 MiB, as kernels with vectors need up to half of that.
-_POSIX = """
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_join(i64, ptr)
-declare i32 @pthread_attr_init(ptr)
-declare i32 @pthread_attr_setstacksize(ptr, i64)
-declare i32 @pthread_attr_destroy(ptr)
-define i64 @begin_thread(i64 %place, i64 %shared) {
-  %p = inttoptr i64 %place to ptr
-  %s = inttoptr i64 %shared to ptr
-  %attributes = alloca [16 x i64]
-  %i = call i32 @pthread_attr_init(ptr %attributes)
-  %n = call i32 @pthread_attr_setstacksize(ptr %attributes, i64 8388608)
-  %r = call i32 @pthread_create(ptr %p, ptr %attributes, ptr @share, ptr %s)
-  %d = call i32 @pthread_attr_destroy(ptr %attributes)
-  %ok = icmp eq i32 %r, 0
-  %x = zext i1 %ok to i64
-  ret i64 %x
-}
-define i64 @end_thread(i64 %thread) {
-  %r = call i32 @pthread_join(i64 %thread, ptr null)
-  ret i64 0
-}
-"""
-_WINDOWS = """
-declare i64 @CreateThread(ptr, i64, ptr, ptr, i32, ptr)
-declare i32 @WaitForSingleObject(i64, i32)
-declare i32 @CloseHandle(i64)
-define i64 @begin_thread(i64 %place, i64 %shared) {
-  %p = inttoptr i64 %place to ptr
-  %s = inttoptr i64 %shared to ptr
-  %h = call i64 @CreateThread(ptr null, i64 8388608, ptr @share, ptr %s, i32 65536, ptr null)
-  store i64 %h, ptr %p
-  ret i64 %h
-}
-define i64 @end_thread(i64 %thread) {
-  %r = call i32 @WaitForSingleObject(i64 %thread, i32 -1)
-  %c = call i32 @CloseHandle(i64 %thread)
-  ret i64 0
-}
-"""
-_MEMORY = """
-declare ptr @malloc(i64)
-declare void @free(ptr)
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-define i64 @allocate(i64 %n) {
-  %p = call ptr @malloc(i64 %n)
-  %x = ptrtoint ptr %p to i64
-  ret i64 %x
-}
-define i64 @release(i64 %x) {
-  %p = inttoptr i64 %x to ptr
-  call void @free(ptr %p)
-  ret i64 0
-}
-define i64 @copy(i64 %to, i64 %from, i64 %n) {
-  %p = inttoptr i64 %to to ptr
-  %q = inttoptr i64 %from to ptr
-  call void @llvm.memcpy.p0.p0.i64(ptr %p, ptr %q, i64 %n, i1 false)
-  ret i64 0
-}
-define i64 @number_f64(i64 %n, i64 %inverse) {
-  %x = sitofp i64 %n to double
-  %y = fdiv double 1.0, %x
-  %i = icmp ne i64 %inverse, 0
-  %z = select i1 %i, double %y, double %x
-  %b = bitcast double %z to i64
-  ret i64 %b
-}
-define i64 @number_f32(i64 %n, i64 %inverse) {
-  %b = call i64 @number_f64(i64 %n, i64 %inverse)
-  %x = bitcast i64 %b to double
-  %y = fptrunc double %x to float
-  %c = bitcast float %y to i32
-  %z = zext i32 %c to i64
-  ret i64 %z
-}
-"""
-
-
-def _helpers(target: Target) -> str:
-    return _MEMORY + (_WINDOWS if "windows" in target.triple else _POSIX)
-
-
 def _hide(module: Any, public: set[str]) -> None:
     """Leaves nothing but the public functions visible, and refuses calls of others."""
+    allowed = {*exported.LIBRARY, "memset", "memmove"}
     for f in module.functions:
         if not f.is_declaration:
             if f.name not in public:
                 f.linkage = "internal"
-        elif f.name not in _LIBRARY and not f.name.startswith("llvm."):
+        elif f.name not in allowed and not f.name.startswith("llvm."):
             raise CannotExport(f"calls of functions of another library ({f.name})")

@@ -2,16 +2,82 @@
 blocks of lanes, by the calling thread or several, and the plans of primitives, as in `jit/cpu`.
 
 A launch starts its threads and waits for them: nothing is left between calls, and no state is
-shared by callers. `begin_thread` and `end_thread` are those of the target's system.
+shared by callers. Of functions for several systems, the text of a driver names one.
 """
 
 from ..cpu import kernel, primitives
 from . import objects
-from .language import Word, add, call, external, put, room, word
+from .language import Word, add, call, external, inverse, number, put, room, rounded, word
 
 # Less work than this, in lane-operations, is done by the calling thread: threads cost more.
 SHARED_WORK = 2_000_000
 THREADS = 256  # at most
+
+
+# The functions of the C library and the system, with types in which addresses are words.
+LIBRARY = {
+    "malloc": "i64(i64)", "free": "void(i64)", "memcpy": "void(i64, i64, i64)",
+    "pthread_create": "i32(i64, i64, i64, i64)", "pthread_join": "i32(i64, i64)",
+    "pthread_attr_init": "i32(i64)", "pthread_attr_setstacksize": "i32(i64, i64)",
+    "pthread_attr_destroy": "i32(i64)", "CreateThread": "i64(i64, i64, i64, i64, i32, i64)",
+    "WaitForSingleObject": "i32(i64, i32)", "CloseHandle": "i32(i64)",
+}  # fmt: skip
+STACK = 8 << 20  # bytes of a thread's: kernels with vectors need up to half of that
+
+
+def allocate(nbytes: Word) -> Word:
+    return call("i64(i64)", external("malloc"), nbytes)
+
+
+def release(memory: Word) -> Word:
+    call("void(i64)", external("free"), memory)
+
+
+def copy(to: Word, source: Word, nbytes: Word) -> Word:
+    call("void(i64, i64, i64)", external("memcpy"), to, source, nbytes)
+
+
+def begin_posix(place: Word, s: objects.Shared) -> Word:
+    """Starts a thread that runs `share`, and returns whether that was possible; its handle goes to
+    a place."""
+    a = room(16)  # more than any system's attributes need
+    call("i32(i64)", external("pthread_attr_init"), a)
+    call("i32(i64, i64)", external("pthread_attr_setstacksize"), a, STACK)
+    failed = call(
+        "i32(i64, i64, i64, i64)", external("pthread_create"), place, a, external("share"), s
+    )
+    call("i32(i64)", external("pthread_attr_destroy"), a)
+    return failed == 0
+
+
+def end_posix(thread: Word) -> Word:
+    call("i32(i64, i64)", external("pthread_join"), thread, 0)
+
+
+def begin_windows(place: Word, s: objects.Shared) -> Word:
+    """The same; the stack size is that of reserved memory."""
+    handle = call(
+        "i64(i64, i64, i64, i64, i32, i64)", external("CreateThread"), 0, STACK, external("share"),
+        s, 65536, 0,
+    )  # fmt: skip
+    put(place, handle)
+    return handle != 0
+
+
+def end_windows(thread: Word) -> Word:
+    call("i32(i64, i32)", external("WaitForSingleObject"), thread, -1)
+    call("i32(i64)", external("CloseHandle"), thread)
+
+
+def number_f64(n: Word, inverted: Word) -> Word:
+    """Returns the bits of a number of entries, or of its reciprocal."""
+    if inverted:
+        return inverse(number(n))
+    return number(n)
+
+
+def number_f32(n: Word, inverted: Word) -> Word:
+    return rounded(number_f64(n, inverted))
 
 
 def rounded_up(n: Word, step: Word) -> Word:
