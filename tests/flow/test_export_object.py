@@ -23,6 +23,7 @@ from drjit.llvm.ad import (
     Float16,
     Float64,
     Int8,
+    TensorXf,
     TensorXf16,
     UInt,
 )
@@ -108,6 +109,22 @@ def slopes(x: Float) -> Any:
     return loss, x.grad
 
 
+def records(table: Float, k: UInt) -> Any:
+    found = dr.gather(Array3f, table, k)
+    dr.scatter(table, 2 * found, k + 5)
+    return found.x + found.z
+
+
+def choices(k: UInt, x: Float) -> Any:
+    functions = [lambda x: x + 1, lambda x: dr.exp(x), lambda x: dr.sin(x) * x]
+    return dr.switch(k % 3, functions, x)
+
+
+def single(x: Float) -> Any:
+    one = dr.sum(x)
+    return dr.cumsum(one), dr.sort(one), dr.block_sum(x, 1), dr.sum(dr.reshape(x, (-1,)))
+
+
 @dr.syntax
 def iterates(x: Float) -> Any:
     i = UInt(0)
@@ -121,6 +138,7 @@ CASES: list[tuple[Callable, tuple[Any, ...]]] = [
     (waves, (Float, UInt, 7)), (kinds, (Float64, Bool, Int8)), (sums, (Float,)),
     (halves, (Float16,)), (histogram, (Float, UInt)), (scans, (Float,)), (sorts, (Float, UInt)),
     (changes, (Float, Float)), (literals, (Float,)), (slopes, (Float,)), (iterates, (Float,)),
+    (records, (30, UInt)), (choices, (UInt, Float)), (single, (Float,)),
 ]  # fmt: skip
 
 
@@ -151,7 +169,7 @@ def test_results_have_the_bits_of_those_in_python(
     for n in (8, 64, 1000, 30008):
         given = arguments(n)
         numbers = dict(zip(names, [a.numpy().copy() for a in given], strict=False))
-        made = {f"{name}_capacity": 2 * n for name in names if f"{name}_capacity" in str(
+        made = {f"{name}_capacity": 4 * n for name in names if f"{name}_capacity" in str(
             library.fields("step"))}  # fmt: skip
         found = library("step", 1, **numbers, **made)
         expected = {**dict(flat(f(*given))), **dict(zip(names, given, strict=False))}
@@ -200,6 +218,46 @@ def test_a_function_from_a_file_can_be_exported(tmp_path: Path) -> None:
     found = library(argument0=x, argument0_grad_capacity=100, result_1_capacity=100)
     expected = f(values(Float, 100))
     np.testing.assert_array_equal(found["result_1"], expected[1].numpy())
+
+
+def test_tensors(tmp_path: Path) -> None:
+    @dr.freeze
+    def products(a: TensorXf, b: TensorXf) -> Any:
+        return dr.sum(a, axis=0), dr.sum(a, axis=1), a @ b, b @ b.T
+
+    def tensors(n: int) -> tuple[TensorXf, TensorXf]:
+        return TensorXf(values(Float, 48 * n), (n, 48)), TensorXf(values(Float, 960), (48, 20))
+
+    given = tensors(300)
+    expected = products(*given)
+    library = linked(products, tmp_path, "products")
+    assert "const float *a; size_t a_size; /* shape (n, 48) */" in library.header
+    a, b = (t.numpy() for t in given)
+    room = {f"result_{k}_capacity": 6000 for k in range(4)}
+    found = library("products", 1, a=a, b=b, **room)
+    for k, t in enumerate(expected):
+        np.testing.assert_array_equal(found[f"result_{k}"], t.numpy().ravel())
+    with pytest.raises(RuntimeError, match="there are recordings for a_size = 14400, b_size = 960"):
+        library("products", 1, a=a[:5], b=b, **room)
+
+
+@dr.syntax
+def reversed_loop(x: Float) -> Float:
+    dr.enable_grad(x)
+    y, i = Float(x), UInt(0)
+    while i < 5:
+        y = dr.sin(y) + x
+        i += 1
+    dr.backward(dr.sum(y))
+    return x.grad
+
+
+def test_a_loop_differentiated_in_reverse_mode(tmp_path: Path) -> None:
+    f = dr.freeze(reversed_loop)
+    x = values(Float, 50)
+    expected = f(x)
+    found = linked(f, tmp_path)(x=x.numpy(), result_capacity=50, x_grad_capacity=50)
+    np.testing.assert_array_equal(found["result"], expected.numpy())
 
 
 # ---- Networks

@@ -444,14 +444,16 @@ class Driver:
     def _operation(self, step: Any) -> None:
         name = step.function.__name__
         write = operations.WRITERS.get(name)
-        if write is None or step.sizes is not None:
+        if write is None or step.sizes:
             raise CannotExport(operations.TITLES.get(name, f"the operation {name}"))
         if step.device is not None and not step.device.on_host:
             raise CannotExport(_ON_GPU)
         write(self, step.arguments, step.results)
 
     def alias(self, result: int, source: int) -> None:
-        """Makes a value a copy of another one."""
+        """Makes a value a copy of another one, unless it is the same."""
+        if result == source:
+            return
         t, n = self.sizes[source]
         place = self.allocate(result, t, n)
         self.lines.append(self.copy(place, self.values[source], f"{n} * {t.itemsize}"))

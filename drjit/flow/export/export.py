@@ -42,8 +42,8 @@ from ..freeze.result import Snapshot
 from ..region.state import call
 from .file import Leaf, OtherValue, Traced, TracedKernel, TreePart, short, write
 from .interface import parameters
-from .object import SUFFIXES, export_object
 
+_OBJECTS = (".o", ".obj")
 _HEAD = '''"""{title}
 
 Written by drjit.export from {origin}. It needs NumPy and Numba.
@@ -117,12 +117,14 @@ def export(
         *arguments, path = arguments  # type: ignore[assignment]
     if path is None:
         raise TypeError(f"{what}: give the path of the file")
-    if Path(path).suffix in SUFFIXES:
+    if Path(path).suffix in _OBJECTS:
         if arguments or gradient:
             raise TypeError(
                 f"{what}: an object file has the recordings of a frozen function, and takes "
                 "neither examples nor 'gradient'"
             )
+        from .object import export_object  # loads the compiler
+
         return export_object(function, path, name, target, what)
     if target is not None:
         raise TypeError(f"{what}: 'target' is for object files, with the suffix .o or .obj")

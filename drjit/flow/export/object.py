@@ -4,7 +4,7 @@ Each family of recordings (those that differ in sizes only) becomes a C function
 for its arguments (`interface.py`), which tries its recordings one after the other. A recording
 becomes a function of native code (`driver.py`) that does what a replay does: checks sizes,
 allocates memory, launches kernels in blocks of lanes, by threads of its own where that pays
-(`jit/native/exported.py`), and copies results. Kernels are compiled from the texts of the
+(`jit/cpu/exported.py`), and copies results. Kernels are compiled from the texts of the
 recording, by the same translator and for the same number of lanes as at home, so that results have
 the same bits; together with the drivers they are one module of LLVM. Captured arrays are constants
 of it. It has no variables, and calls the C library and the system's threads only.
@@ -27,8 +27,6 @@ from . import targets
 from .driver import Driver, Module
 from .interface import CannotExport, Field, Inputs, Outcome, header, identifier, parameters
 from .operations import OTHER_SIZES
-
-SUFFIXES = (".o", ".obj")
 
 
 class Function:

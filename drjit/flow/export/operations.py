@@ -50,9 +50,14 @@ def prefix(d: Any, given: Any, results: Any) -> None:
     reduce, source, exclusive, run = given
     t, n = d.sizes[source]
     run = d.number(run) if run else "0"
-    if run == "1" or n == "1":
-        raise CannotExport("prefix reductions of single entries")
+    if "1" in (run, n) and not exclusive:
+        d.alias(results[0], source)
+        return
     result = d.allocate(results[0], t, n)
+    if "1" in (run, n):
+        start = pattern(t, starting_value(reduce, t))
+        d.lines.append(f"fill({result}, {n} * {t.itemsize}, {start})")
+        return
     names = {"t": t.code, "op": reduce, "inclusive": not exclusive}
     x = d.values[source]
     if run not in ("0", n):

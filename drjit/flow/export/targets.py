@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...jit import processor
-from ...jit.cpu import variants
-from ...jit.native import exported, language
+from ...jit.cpu import exported, variants
+from ...jit.native import language
 from ...jit.target import packet_width
 from ...jit.target.simd import kernel as kernels
 from ...jit.target.simd import llvm

@@ -429,7 +429,7 @@ class Control(Structure):
 
 
 class Shared(Structure):
-    """A launch of an exported function (drjit.jit.native.exported): `next` is the first block that
+    """A launch of an exported function (drjit.jit.cpu.exported): `next` is the first block that
     no thread has taken, `entered` the number of threads."""
 
     kernel: Word

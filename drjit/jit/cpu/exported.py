@@ -5,9 +5,9 @@ A launch starts its threads and waits for them: nothing is left between calls, a
 shared by callers. Of functions for several systems, the text of a driver names one.
 """
 
-from ..cpu import kernel, primitives
-from . import objects
-from .language import Word, add, call, external, inverse, number, put, room, rounded, word
+from ..native import objects
+from ..native.language import Word, add, call, external, inverse, number, put, room, rounded, word
+from . import kernel, primitives
 
 # Less work than this, in lane-operations, is done by the calling thread: threads cost more.
 SHARED_WORK = 2_000_000
