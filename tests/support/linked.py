@@ -12,7 +12,7 @@ import pytest
 
 _LINKERS = ("ld", "cc", "gcc", "clang")
 _LIBRARIES = {"ld": [], "cc": ["-lm", "-lpthread"]}
-_STRUCTURE = re.compile(r"typedef struct \{(.*?)\} (\w+)_arguments;", re.DOTALL)
+_STRUCTURE = re.compile(r"typedef struct \w+ \{(.*?)\} (\w+)_arguments;", re.DOTALL)
 _FIELD = re.compile(r"(?:const )?(\w[\w ]*?) (\*?)(\w+);")
 _TYPES = {
     "float": "f4", "double": "f8", "int": "i4", "unsigned int": "u4", "long long": "i8",

@@ -26,7 +26,7 @@ from .interface import CannotExport
 from .operations import OTHER_SIZES, pattern
 
 _ON_GPU = "kernels that have been recorded on a GPU"
-_SPACE = 512  # bytes behind each array, for a packet
+SPACE = 512  # bytes behind each array, for a packet
 # Statements that access a lane's own entry, and those that access nothing but single entries.
 _BY_LANE = frozenset(("load", "store"))
 _EXACT = frozenset(
@@ -154,7 +154,7 @@ class Driver:
         if free:
             return nbytes, free.pop()
         place = self.name("m")
-        self.plans += [f"{place} = total", f"total = total + rounded_up({nbytes} + {_SPACE}, 64)"]
+        self.plans += [f"{place} = total", f"total = total + rounded_up({nbytes} + {SPACE}, 64)"]
         self.lines.append(f"{place} = {place} + base")
         return nbytes, place
 
@@ -347,6 +347,8 @@ class Driver:
         there = f"{address} + {whole}"
         copy = self.copy(place, there, nbytes) if reads else self.copy(there, place, nbytes)
         lines = [f"if {rest}:", f"    {copy}"]
+        if reads:  # lanes behind the last one are numbers
+            lines.insert(1, f"    fill({place}, {64 * t.itemsize}, 0)")
         return (lines, [], f"{place} - {whole}") if reads else ([], lines, f"{place} - {whole}")
 
     def _launch(self, step: RecordedLaunch) -> None:

@@ -302,7 +302,9 @@ def declaration(f: Any) -> str:
         line = f"{const}{_TYPES[t]} *{field.name}; " + "".join([f"size_t {s}; " for s in sizes])
         rows.append((line.strip(), note))
     lines = [f"    {line}" + (f" /* {note} */" if note else "") for line, note in rows]
-    structure = "\n".join(["typedef struct {", *lines, f"}} {f.name}_arguments;"])
+    structure = "\n".join(
+        [f"typedef struct {f.name}_arguments {{", *lines, f"}} {f.name}_arguments;"]
+    )
     return f"{structure}\n\n/* {f.title} */\nint {f.name}({f.name}_arguments *arguments);\n"
 
 

@@ -57,7 +57,7 @@ class Function:
         shown = [self._names[v.name] for v in rows if not v.is_literal]
         self.title = f"The recording for the arguments {', '.join(shown) or '(none)'}."
         if literals := [v.name for v in rows if v.is_literal]:
-            self.title += f" In it, {', '.join(literals)} are numbers."
+            self.title += f" Numbers of its own: {', '.join(literals)}."
 
     def _declare(self) -> None:
         taken: set[str] = set()
@@ -116,7 +116,7 @@ class Function:
 
     def size(self, which: int) -> str:
         """Returns a size of the inputs, as an expression."""
-        return self._size_of[which] if which >= 0 else str(which + 1) if which == -1 else "1"
+        return self._size_of[which] if which >= 0 else "0" if which == -1 else "1"
 
     def address(self, name: str) -> str:
         """Returns the variable with the address of an array."""

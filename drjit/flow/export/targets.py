@@ -11,7 +11,7 @@ from ...jit.target.simd import kernel as kernels
 from ...jit.target.simd import llvm
 from ...jit.target.simd.ir import Machine
 from ...jit.tuples import NamedTuple
-from .driver import Module
+from .driver import SPACE, Module
 from .interface import CannotExport
 
 # Processors with registers of 64 bytes.
@@ -92,7 +92,8 @@ def object_code(
         whole = c.module("\n".join(ir), in_memory=True)
         context = llvm.binding.create_context()
         linked = llvm.binding.parse_assembly(str(whole), context)
-        for text, _ in parts:
+        constants = [_bytes(name, data + bytes(SPACE)) for data, name in module.constants.items()]
+        for text in (*[text for text, _ in parts], "\n".join(constants)):
             linked.link_in(llvm.binding.parse_assembly(text, context))
         _hide(linked, {*public, message})
         linked.triple = target.triple
@@ -133,7 +134,7 @@ def _driver(module: Module, texts: Sequence[str], message: str, system: str) -> 
         lines += [f"    if code == {k}:", f'        return external("message{k}")']
     lines.append('    return external("unknown")')
     globals_.append(_bytes("unknown", b"an unknown error\0"))
-    globals_ += [_bytes(symbol, data + bytes(512)) for data, symbol in module.constants.items()]
+    globals_ += [f"@{symbol} = external constant i8" for symbol in module.constants.values()]
     threads = [
         f"def begin_thread(place, s):\n    return begin_{system}(place, s)",
         f"def end_thread(thread):\n    end_{system}(thread)",
@@ -149,14 +150,14 @@ def _driver(module: Module, texts: Sequence[str], message: str, system: str) -> 
 
 
 def _bytes(symbol: str, data: bytes) -> str:
-    text = "".join([chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02x}" for b in data])
-    return f'@{symbol} = internal constant [{len(data)} x i8] c"{text}", align 64'
+    text = "\\" + data.hex("\\")
+    return f'@{symbol} = constant [{len(data)} x i8] c"{text}", align 64'
 
 
 def _hide(module: Any, public: set[str]) -> None:
     """Leaves nothing but the public functions visible, and refuses calls of others."""
     allowed = {*exported.LIBRARY, "memset", "memmove"}
-    for f in module.functions:
+    for f in (*module.functions, *module.global_variables):
         if not f.is_declaration:
             if f.name not in public:
                 f.linkage = "internal"
