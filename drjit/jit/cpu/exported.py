@@ -9,10 +9,9 @@ from ..native import objects
 from ..native.language import Word, add, call, external, inverse, number, put, room, rounded, word
 from . import kernel, primitives
 
-# Less work than this, in lane-operations, is done by the calling thread: threads cost more.
-SHARED_WORK = 2_000_000
+# The work of each thread, in lane-operations, at least: starting one takes a tenth of that time.
+WORK_PER_THREAD = 1_000_000
 THREADS = 256  # at most
-
 
 # The functions of the C library and the system, with types in which addresses are words.
 LIBRARY = {
@@ -164,8 +163,9 @@ def launch(
     s.copies = copies
     s.next = 0
     s.entered = 0
-    if threads > 1 and s.blocks > 1 and work >= SHARED_WORK:
-        share_out(s, min(threads, s.blocks))
+    count = min(min(threads, s.blocks), work // WORK_PER_THREAD)
+    if count > 1:
+        share_out(s, count)
     else:
         for b in range(s.blocks):
             run_block(s, b, 0)
