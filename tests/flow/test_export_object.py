@@ -182,7 +182,7 @@ def test_threads_give_the_same_results_where_order_does_not_matter(tmp_path: Pat
     f = dr.freeze(waves)
     for n in (800, 40000):
         dr.eval(f(values(Float, n), values(UInt, n), values(Float, 7)))
-    library = linked(f, tmp_path)
+    library = linked(f, tmp_path, "share")  # also what the code calls a function of its own
     n = 1 << 20
     given = {"x": values(Float, n), "k": values(UInt, n), "table": values(Float, 7)}
     numbers = {name: a.numpy() for name, a in given.items()}
@@ -407,6 +407,8 @@ def test_what_cannot_leave_is_refused(tmp_path: Path) -> None:
         dr.export(f, path, target="z80")
     with pytest.raises(ValueError, match="'a b' is not a name in C"):
         dr.export(f, path, name="a b")
+    with pytest.raises(ValueError, match="'double' is not a name in C"):
+        dr.export(f, tmp_path / "double.o")
     with pytest.raises(TypeError, match="takes neither examples nor 'gradient'"):
         dr.export(f, path=path, gradient=True)
     assert not path.exists()

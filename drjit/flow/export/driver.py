@@ -28,10 +28,11 @@ from .operations import OTHER_SIZES, pattern
 _ON_GPU = "kernels that have been recorded on a GPU"
 SPACE = 512  # bytes behind each array, for a packet
 # Statements that access a lane's own entry, and those that access nothing but single entries.
-_BY_LANE = frozenset(("load", "store"))
+_BY_LANE = frozenset(("load", "store", "stream"))
 _EXACT = frozenset(
     ("broadcast", "gather", "scatter", "scatter_inc", "scatter_exch", "scatter_cas", "reduce")
 )
+_KNOWN = _BY_LANE | _EXACT
 _CALL, _WORD = re.compile(r"(\w+)\("), re.compile(r"p\[(\d+)\]")
 
 
@@ -64,10 +65,10 @@ class Module:
 
     def kernel(self, text: str, tails: dict[int, int] | None = None) -> str:
         key = text.replace("    stream(", "    store("), tuple((tails or {}).items())
-        return self.kernels.setdefault(key, f"kernel{len(self.kernels)}")
+        return self.kernels.setdefault(key, f"kernel.{len(self.kernels)}")
 
     def constant(self, data: bytes) -> str:
-        return self.constants.setdefault(data, f"constant{len(self.constants)}")
+        return self.constants.setdefault(data, f"constant.{len(self.constants)}")
 
     def message(self, text: str) -> int:
         """Returns the number of a message."""
@@ -230,8 +231,9 @@ class Driver:
         for step in self.recording.steps:
             if isinstance(step, RecordedLaunch):
                 used = accesses(step.kernel.text)
+                changed = {v for v, *_ in step.effects}.intersection(step.inputs)
                 for word, value in self._words(step):
-                    if not used.get(word, set()) <= _BY_LANE | _EXACT | {"stream"}:
+                    if value in changed or not used.get(word, set()) <= _KNOWN:
                         found.add(value)
             else:
                 found.update(step.read)
@@ -383,9 +385,7 @@ class Driver:
         used = accesses(k.text)
         made = {o[0] for o in step.outputs if o is not None}
         for word, value in self._words(step):
-            if self.values[value].startswith("x") and used.get(word, set()) & {
-                "load", "store", "stream",
-            }:  # fmt: skip
+            if self.values[value].startswith("x") and used.get(word, set()) & _BY_LANE:
                 t, _ = self.sizes[value]
                 before, behind, other = self._tail(t, n, self.values[value], value not in made)
                 self.lines += before

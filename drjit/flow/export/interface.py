@@ -265,18 +265,19 @@ def identifier(name: str, taken: set[str]) -> str:
     words = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
     words = re.sub(r"_+", "_", words) or "value"
     made, k = words if not words[0].isdigit() else f"_{words}", 1
-    while made in taken or made in _KEYWORDS:
+    while made in taken or made in KEYWORDS:
         k += 1
         made = f"{words}_{k}"
     taken.add(made)
     return made
 
 
-_KEYWORDS = frozenset(
+KEYWORDS = frozenset(
     [
         *keyword.kwlist,
         "auto", "bool", "case", "catch", "char", "const", "default", "delete", "do", "double",
-        "enum", "extern", "false", "float", "goto", "inline", "int", "long", "mutable", "namespace",
+        "enum", "extern", "false", "float", "goto", "inline", "int", "long", "main", "mutable",
+        "namespace",
         "new", "operator", "private", "protected", "public", "register", "short", "signed",
         "sizeof", "static", "struct", "switch", "template", "this", "threads", "throw", "true",
         "typedef", "union", "unsigned", "using", "virtual", "void", "volatile", "xor",

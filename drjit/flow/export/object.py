@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ...jit.cpu import exported
 from ...jit.ir.dtype import DType
 from ...jit.ir.node import BUFFER
 from ...jit.run import schedule
@@ -25,7 +26,16 @@ from ..freeze.layout import InputLayout
 from ..freeze.saved import SavedFunction
 from . import targets
 from .driver import Driver, Module
-from .interface import CannotExport, Field, Inputs, Outcome, header, identifier, parameters
+from .interface import (
+    KEYWORDS,
+    CannotExport,
+    Field,
+    Inputs,
+    Outcome,
+    header,
+    identifier,
+    parameters,
+)
 from .operations import OTHER_SIZES
 
 
@@ -253,7 +263,7 @@ def export_object(
         )
     path = Path(path)
     name = name or path.name.partition(".")[0]
-    if not name.isidentifier() or not name.isascii():
+    if not (name.isidentifier() and name.isascii()) or name in KEYWORDS | exported.LIBRARY.keys():
         raise ValueError(f"{what}: {name!r} is not a name in C: give another one as 'name'")
     machine = targets.machine(target, what)
     try:

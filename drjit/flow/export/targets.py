@@ -130,17 +130,18 @@ def _driver(module: Module, texts: Sequence[str], message: str, system: str) -> 
     globals_ = []
     shown = ["out of memory", "no recording has these sizes", *module.messages]
     for k, text in enumerate(["no error", *shown]):
-        globals_.append(_bytes(f"message{k}", text.encode() + b"\0"))
-        lines += [f"    if code == {k}:", f'        return external("message{k}")']
-    lines.append('    return external("unknown")')
-    globals_.append(_bytes("unknown", b"an unknown error\0"))
+        globals_.append(_bytes(f"message.{k}", text.encode() + b"\0"))
+        lines += [f"    if code == {k}:", f'        return external("message.{k}")']
+    lines.append('    return external("message.unknown")')
+    globals_.append(_bytes("message.unknown", b"an unknown error\0"))
     globals_ += [f"@{symbol} = external constant i8" for symbol in module.constants.values()]
-    threads = [
-        f"def begin_thread(place, s):\n    return begin_{system}(place, s)",
-        f"def end_thread(thread):\n    end_{system}(thread)",
+    own = [
+        "def drjit_share(s):\n    return share(s)",
+        f"def drjit_begin_thread(place, s):\n    return begin_{system}(place, s)",
+        f"def drjit_end_thread(thread):\n    end_{system}(thread)",
     ]
-    more = [(text, exported) for text in ("\n".join(texts), "\n".join(lines), *threads)]
-    made = language.module_text([exported.share], more).split("\n")
+    more = [(text, exported) for text in ("\n".join(texts), "\n".join(lines), *own)]
+    made = language.module_text([], more).split("\n")
     functions = [line for line in made if " = external global " not in line]
     declared = []
     for name, kind in exported.LIBRARY.items():

@@ -2,7 +2,7 @@
 blocks of lanes, by the calling thread or several, and the plans of primitives, as in `jit/cpu`.
 
 A launch starts its threads and waits for them: nothing is left between calls, and no state is
-shared by callers. Of functions for several systems, the text of a driver names one.
+shared by callers. The text of a driver has functions `drjit_*` that name those of its system.
 """
 
 from ..native import objects
@@ -43,7 +43,7 @@ def begin_posix(place: Word, s: objects.Shared) -> Word:
     call("i32(i64)", external("pthread_attr_init"), a)
     call("i32(i64, i64)", external("pthread_attr_setstacksize"), a, STACK)
     failed = call(
-        "i32(i64, i64, i64, i64)", external("pthread_create"), place, a, external("share"), s
+        "i32(i64, i64, i64, i64)", external("pthread_create"), place, a, external("drjit_share"), s
     )
     call("i32(i64)", external("pthread_attr_destroy"), a)
     return failed == 0
@@ -56,8 +56,8 @@ def end_posix(thread: Word) -> Word:
 def begin_windows(place: Word, s: objects.Shared) -> Word:
     """The same; the stack size is that of reserved memory."""
     handle = call(
-        "i64(i64, i64, i64, i64, i32, i64)", external("CreateThread"), 0, STACK, external("share"),
-        s, 65536, 0,
+        "i64(i64, i64, i64, i64, i32, i64)", external("CreateThread"), 0, STACK,
+        external("drjit_share"), s, 65536, 0,
     )  # fmt: skip
     put(place, handle)
     return handle != 0
@@ -141,13 +141,13 @@ def share_out(s: objects.Shared, count: Word) -> Word:
     started = 0
     while started < count - 1:
         place = handles + 8 * started
-        if call("i64(i64, i64)", external("begin_thread"), place, s) == 0:
+        if call("i64(i64, i64)", external("drjit_begin_thread"), place, s) == 0:
             count = 0
         else:
             started = started + 1
     share(s)
     for k in range(started):
-        call("i64(i64)", external("end_thread"), word(handles + 8 * k))
+        call("i64(i64)", external("drjit_end_thread"), word(handles + 8 * k))
 
 
 def launch(
