@@ -12,7 +12,7 @@ from pathlib import Path
 
 import drjit as dr
 from drjit import auto, nn
-from drjit.auto.ad import Array2f, Array3f, Float, UInt8
+from drjit.auto.ad import Array2f, Array3f, Float, Texture2f, UInt8
 from drjit.opt import Adam
 from drjit_examples import neural_field
 from drjit_examples.common import PORTRAIT, Options, Progress, start
@@ -26,15 +26,15 @@ ROUNDS = 100  # of the iteration, at most
 
 def learn(iterations: int) -> nn.Module:
     """A network that has learnt the portrait, as neural_field.py trains it."""
-    image = neural_field.Texture2f(neural_field.load(str(PORTRAIT)))
+    image = Texture2f(neural_field.load(str(PORTRAIT)))
     rng = dr.rng(seed=0)
     net, _ = neural_field.make_network("sin", False, rng)
     opt = Adam(lr=neural_field.RATE)
     opt.update(net)
     for _ in Progress(iterations):
         net.update(opt)
-        p = neural_field.positions(rng.random(neural_field.Array2f, (2, neural_field.GRID**2)))
-        found = neural_field.Array3f(net(nn.CoopVec(p)))
+        p = neural_field.positions(rng.random(Array2f, (2, neural_field.GRID**2)))
+        found = Array3f(net(nn.CoopVec(p)))
         dr.backward(dr.squared_norm(image.eval(p) - found))
         opt.step()
     net.update(opt)
@@ -84,7 +84,7 @@ def export_frame(folder: Path) -> None:
     dr.export(frame, folder / "frame.o")
 
 
-PROGRAMS = {
+PROGRAMS: dict[str, tuple[list[str], list[str]]] = {
     "field.c": (["colour.o"], []),
     "fit.cpp": (["view.o", "mismatch.o"], []),
     "zoom.c": (["frame.o"], ["60"]),
