@@ -208,6 +208,26 @@ def test_captured_arrays_are_constants(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, (x * dr.gather(Float, weights, k)).numpy())
 
 
+def test_what_it_captures_is_as_it_is_now(tmp_path: Path) -> None:
+    scene = {"gain": Float(2)}
+
+    @dr.freeze
+    def gained(x: Float) -> Float:
+        return x * scene["gain"]
+
+    for gain in (Float(2), Float(3), dr.opaque(Float64, 4), Float(5)):
+        scene["gain"] = gain
+        for n in (2, 4):
+            dr.eval(gained(values(Float, n)))
+    scene["gain"] = Float(7)  # a literal that has become data
+    library = linked(gained, tmp_path)
+    x = values(Float, 100).numpy()
+    found = [
+        library(name, 1, x=x, result_capacity=100)["result"] for name in library.structures
+    ]  # fmt: skip
+    np.testing.assert_array_equal(found[-1], 7 * x)
+
+
 def test_a_function_from_a_file_can_be_exported(tmp_path: Path) -> None:
     f = dr.freeze(slopes)
     for n in (800, 40000):

@@ -17,7 +17,9 @@ from ...jit.cpu.kernel import text_of
 from ...jit.ir import dtype as dt
 from ...jit.ir.dtype import DType
 from ...jit.ir.location import describe
+from ...jit.ir.node import LITERAL
 from ...jit.ir.op import ignored
+from ...jit.lazy import np
 from ...jit.run.freeze import Literal, RecordedLaunch, Recording, ValueNumber
 from ...jit.target.simd.translate import WORDS_IN_REGISTERS
 from ..freeze.recordings import SizedNumber
@@ -287,7 +289,10 @@ class Driver:
     def _constant(self, number: int, node: Any, t: DType) -> None:
         if t.is_vector:
             raise CannotExport("arrays of vectors that it captures")
-        data = node.data.device.download(node.data, t, node.size).tobytes()
+        if node.op is LITERAL:
+            data = np.full(node.size, node.data, t.numpy).tobytes()
+        else:
+            data = node.data.device.download(node.data, t, node.size).tobytes()
         self.values[number] = place = self.name("c")
         self.lines.append(f'{place} = external("{self.module.constant(data)}")')
 

@@ -39,21 +39,28 @@ from .interface import (
 from .operations import OTHER_SIZES
 
 
+class Outdated(CannotExport):
+    """A recording does not belong to what the function captures now."""
+
+
 class Function:
     """A C function for recordings that differ in sizes. `fields` are the arrays of its structure by
     their place in it, `size_fields` what says how many entries they have."""
 
     def __init__(
-        self, name: str, key: Sequence[Any], names: Sequence[str], captured: Sequence[Any],
+        self, key: Sequence[Any], names: Sequence[str], captured: Sequence[Any],
         recordings: Sequence[tuple[Recording, Sequence[tuple], Sequence[tuple]]],
     ) -> None:  # fmt: skip
-        self.name = name
+        self.name = ""
         self.inputs = Inputs(key, names)
         self._outcomes = [Outcome(self.inputs, r.outcome) for r, *_ in recordings]
         self._recordings = recordings
         own = self.inputs.own_values
-        if len(captured) != len(self.inputs.values) - own:
-            raise CannotExport("arrays that are both arguments and captured")
+        if [n.dtype for n in captured] != [v.dtype for v in self.inputs.values[own:]]:
+            raise Outdated(
+                "captured arrays that are also arguments, or that others have taken the place of "
+                "since the recording"
+            )
         self.captured = dict(enumerate(captured, own))
         self.fields: list[Field] = []
         self.shapes: dict[str, tuple[int, ...]] = {}
@@ -296,12 +303,20 @@ def _functions(function: FrozenFunction, name: str, what: str) -> list[Function]
         raise RuntimeError(f"{what}: the function has not been recorded: call it first")
     layout = InputLayout(None, (), function._implicit(((), {})))
     schedule.evaluate([n for n in layout.nodes if n.op is not BUFFER])
-    made = []
-    for k, (key, recordings) in enumerate(rows):
+    made: list[Function] = []
+    errors: list[Outdated] = []
+    for key, recordings in rows:
         if isinstance(function, SavedFunction):
             key = tuple(map(function.reader.value, json.loads(key[0])))
-        own = name if len(rows) == 1 else f"{name}_{k + 1}"
-        made.append(Function(own, key, _names(function, key[0], what), layout.nodes, recordings))
+        names = _names(function, key[0], what)
+        try:
+            made.append(Function(key, names, layout.nodes, recordings))
+        except Outdated as error:
+            errors.append(error)
+    if not made:
+        raise errors[0]
+    for k, f in enumerate(made):
+        f.name = name if len(made) == 1 else f"{name}_{k + 1}"
     return made
 
 
