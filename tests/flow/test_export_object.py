@@ -29,7 +29,7 @@ from drjit.llvm.ad import (
 )
 from drjit.opt import Adam
 
-pytestmark = pytest.mark.usefixtures("optimized")
+pytestmark = [pytest.mark.usefixtures("optimized"), pytest.mark.processor]
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def test_captured_arrays_are_constants(tmp_path: Path) -> None:
 
 
 def test_what_it_captures_is_as_it_is_now(tmp_path: Path) -> None:
-    scene = {"gain": Float(2)}
+    scene: dict[str, Any] = {"gain": Float(2)}
 
     @dr.freeze
     def gained(x: Float) -> Float:
