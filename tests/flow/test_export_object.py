@@ -193,6 +193,23 @@ def test_threads_give_the_same_results_where_order_does_not_matter(tmp_path: Pat
         np.testing.assert_array_equal(found["result_0"], first.numpy())
 
 
+def test_products_are_fused_where_the_recording_fuses_them(tmp_path: Path) -> None:
+    @dr.freeze
+    def fused(x: Float, y: Float) -> Float:
+        return x * y + x
+
+    x, y = values(Float, 1000), values(Float, 1000, 1)
+    for fast in (False, True):
+        with dr.scoped_set_flag(dr.JitFlag.FastMath, fast):
+            dr.eval(fused(x, y))
+    library = linked(fused, tmp_path, "fused")
+    given = {"x": x.numpy(), "y": y.numpy(), "result_capacity": 1000}
+    rounded, once = (library(name, 1, **given)["result"] for name in library.structures)
+    np.testing.assert_array_equal(rounded, x.numpy() * y.numpy() + x.numpy())
+    assert (once != rounded).any()
+    np.testing.assert_allclose(once, rounded, rtol=1e-6)
+
+
 def test_captured_arrays_are_constants(tmp_path: Path) -> None:
     weights = Float(0.5, 2, 1)
 

@@ -57,16 +57,16 @@ def bits(t: DType, value: Any) -> int:
 
 
 class Module:
-    """The kernels, constants and messages of an object file. A kernel has a number for its text and
-    its tails."""
+    """The kernels, constants and messages of an object file. A kernel has a number for its
+    text, its tails, and whether products and sums may be fused."""
 
     def __init__(self) -> None:
-        self.kernels: dict[tuple[str, tuple[tuple[int, int], ...]], str] = {}
+        self.kernels: dict[tuple[str, tuple[tuple[int, int], ...], bool], str] = {}
         self.constants: dict[bytes, str] = {}
         self.messages: list[str] = []
 
-    def kernel(self, text: str, tails: dict[int, int] | None = None) -> str:
-        key = text.replace("    stream(", "    store("), tuple((tails or {}).items())
+    def kernel(self, text: str, tails: dict[int, int], contract: bool) -> str:
+        key = text.replace("    stream(", "    store("), tuple(tails.items()), contract
         return self.kernels.setdefault(key, f"kernel.{len(self.kernels)}")
 
     def constant(self, data: bytes) -> str:
@@ -437,7 +437,7 @@ class Driver:
         that of a lane, or `work` that of the launch."""
         work = work or f"{n} * {cost}"
         block = block or f"block_for({work}, {n}, threads)"
-        name, p = self.module.kernel(text, tails), self.name("p")
+        name, p = self.module.kernel(text, tails or {}, self.f.contract), self.name("p")
         self.lines += [f"{p} = room({len(words) + 1})", f"put({p}, record)"]
         self.lines += [f"put({p} + {8 * k}, {w})" for k, w in enumerate(words, 1)]
         finish = f'external("{name}_finish")'

@@ -77,6 +77,7 @@ class Inputs:
         self.own_objects, self.own_values = len(self.objects), len(self.values)
         while isinstance(self._key[self._at], type):
             self._one("captured")
+        self.flags: int = self._key[self._at]  # under which the function was recorded
 
     def _next(self) -> Any:
         self._at += 1

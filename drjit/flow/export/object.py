@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...jit.cpu import exported
+from ...jit.cpu import exported, variants
 from ...jit.ir.dtype import DType
 from ...jit.ir.node import BUFFER
 from ...jit.run import schedule
@@ -53,6 +53,7 @@ class Function:
     ) -> None:  # fmt: skip
         self.name = ""
         self.inputs = Inputs(key, names)
+        self.contract = bool(self.inputs.flags & variants.FAST_MATH)
         self._outcomes = [Outcome(self.inputs, r.outcome) for r, *_ in recordings]
         self._recordings = recordings
         own = self.inputs.own_values

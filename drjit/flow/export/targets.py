@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...jit import processor
-from ...jit.cpu import exported, variants
+from ...jit.cpu import exported
 from ...jit.native import language
 from ...jit.target import packet_width
 from ...jit.target.simd import kernel as kernels
@@ -84,9 +84,8 @@ def object_code(
     message = f"{name}_message"
     ir = [_driver(module, texts, message, "windows" if "windows" in target.triple else "posix")]
     parts = []
-    contract = bool(variants.compiler_options() & variants.FAST_MATH)
     with llvm.compiler(_code_generator, target) as c:
-        for (text, tails), symbol in module.kernels.items():
+        for (text, tails, contract), symbol in module.kernels.items():
             parts.append(_kernel(c, text, dict(tails), symbol, target, contract))
             ir.append(parts[-1][1])
         whole = c.module("\n".join(ir), in_memory=True)
