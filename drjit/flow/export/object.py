@@ -49,6 +49,7 @@ class Function:
 
     def __init__(
         self, key: Sequence[Any], names: Sequence[str], captured: Sequence[Any],
+        literals: Sequence[str],
         recordings: Sequence[tuple[Recording, Sequence[tuple], Sequence[tuple]]],
     ) -> None:  # fmt: skip
         self.name = ""
@@ -57,7 +58,10 @@ class Function:
         self._outcomes = [Outcome(self.inputs, r.outcome) for r, *_ in recordings]
         self._recordings = recordings
         own = self.inputs.own_values
-        if [n.dtype for n in captured] != [v.dtype for v in self.inputs.values[own:]]:
+        rows = self.inputs.values
+        numbers = zip([k for k, v in enumerate(rows) if v.is_literal], literals, strict=True)
+        same = [n.dtype for n in captured] == [v.dtype for v in rows[own:]]
+        if not same or any(k >= own and repr(captured[k - own].data) != x for k, x in numbers):
             raise Outdated(
                 "captured arrays that are also arguments, or that others have taken the place of "
                 "since the recording"
@@ -293,25 +297,25 @@ def _functions(function: FrozenFunction, name: str, what: str) -> list[Function]
         raise CannotExport("a state_fn: let the function take that state as arguments")
     with schedule.lock:
         rows = [
-            (key, [
+            (key, values, [
                 *[(g.recording, g.fixed, g.even) for g in family.general],
                 *[(r, tuple(enumerate(r.sizes)), ()) for r in family.recorded.values()],
             ])
-            for key, s in function._structures.items() for family in s.families.values()
+            for key, s in function._structures.items() for values, family in s.families.items()
         ]  # fmt: skip
-    rows = [(key, recordings) for key, recordings in rows if recordings]
+    rows = [row for row in rows if row[-1]]
     if not rows:
         raise RuntimeError(f"{what}: the function has not been recorded: call it first")
     layout = InputLayout(None, (), function._implicit(((), {})))
     schedule.evaluate([n for n in layout.nodes if n.op is not BUFFER])
     made: list[Function] = []
     errors: list[Outdated] = []
-    for key, recordings in rows:
+    for key, values, recordings in rows:
         if isinstance(function, SavedFunction):
             key = tuple(map(function.reader.value, json.loads(key[0])))
         names = _names(function, key[0], what)
         try:
-            made.append(Function(key, names, layout.nodes, recordings))
+            made.append(Function(key, names, layout.nodes, values, recordings))
         except Outdated as error:
             errors.append(error)
     if not made:
