@@ -26,6 +26,7 @@ SECONDS: dict[str, int] = {
     "neural_shape": 24,
     "gaussian_splatting": 37,
     "distributed_field": 5,
+    "leaving_python": 20,
 }
 """The examples, and how long each takes on two cores with what is preset, compilation included."""
 

@@ -5,6 +5,7 @@ the system does not say enough about the processor.
 
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -31,6 +32,14 @@ _SUGGESTED = {
         "apple-m2",
     ),
 }  # fmt: skip
+
+
+class _Assumed(threading.local):
+    register_bytes = 0
+
+
+assumed = _Assumed()
+"""What this thread compiles for, if that is another processor."""
 
 
 def binding() -> Any:
@@ -165,6 +174,8 @@ def _is_arm() -> bool:
 def register_bytes() -> int:
     """Returns the size of the vector registers that kernels are compiled for: 64 bytes with
     AVX-512, 32 on other x86 processors, 16 on ARM."""
+    if assumed.register_bytes:
+        return assumed.register_bytes
     wish, host = os.environ.get("DRJIT_TARGET_CPU") or "native", _cpu_info()
     if _is_arm():
         return 16

@@ -74,8 +74,9 @@ SHORT = {
     ),
     "small_network": (["--iterations", "60"], r"60 steps: mean square error 0\.0", None),
 }
-# The last two need PyTorch: see test_distributed.py and test_torch_modules.py.
-OTHERS = {"fresnel", "neural_field", "distributed_field", "torch_field"}
+# The last ones need PyTorch or a compiler: see test_distributed.py, test_torch_modules.py and
+# test_export_object.py.
+OTHERS = {"fresnel", "neural_field", "distributed_field", "torch_field", "leaving_python"}
 LISTED = drjit_examples.SECONDS
 NUMBERS = re.compile(r"^  (--[a-z]+) N ", re.MULTILINE)
 
@@ -133,6 +134,16 @@ def test_help_says_what_is_preset_and_numbers_are_checked(name, refused):
 def test_numbers_have_the_limit_that_makes_sense(refused):
     assert "must be at least 1, not 0" in refused("mandelbrot", "--size", "0")
     assert "must be at least 100, not 99" in refused("fluid", "--particles", "99")
+
+
+def test_functions_leave_python(tmp_path):
+    text = run("leaving_python.py", "--iterations", "2", "--folder", str(tmp_path))
+    assert (tmp_path / "colour.h").exists() and (tmp_path / "CMakeLists.txt").exists()
+    if "there is no compiler" not in text:
+        assert re.search(r"thickness 0\.300 after 100 steps, error \d", text), text
+        assert re.search(r"60 frames of 480 x 270 pixels, \d+ a second", text), text
+        assert iio.imread(tmp_path / "field.ppm").shape == (256, 256, 3)
+        assert iio.imread(tmp_path / "zoom059.pgm").std() > 5
 
 
 def test_both_directions_give_the_derivative_of_the_picture(tmp_path):

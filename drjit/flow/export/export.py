@@ -1,4 +1,5 @@
-"""`dr.export`: a function as a file that needs NumPy and Numba only.
+"""`dr.export`: a function as a file that needs NumPy and Numba only, or as an object file
+(`object.py`).
 
 The function is traced: its launches are those that a frozen function records, for arguments of
 which only types and sizes matter; nothing is launched. Traces for different sizes tell which sizes
@@ -18,7 +19,6 @@ from ...array.pytree import leaf_arrays, map_tree
 from ...function.ad.grad import detach, enable_grad, grad
 from ...function.ad.propagate import ADContextManager, ADScope, backward
 from ...function.data.reduce import sum as total
-from ...function.signature import signature
 from ...jit import flags, log
 from ...jit.device import Buffer, Operands
 from ...jit.ir import dtype as dt
@@ -41,7 +41,9 @@ from ..freeze.recordings import Different, GeneralRecording, generalize
 from ..freeze.result import Snapshot
 from ..region.state import call
 from .file import Leaf, OtherValue, Traced, TracedKernel, TreePart, short, write
+from .interface import parameters
 
+_OBJECTS = (".o", ".obj")
 _HEAD = '''"""{title}
 
 Written by drjit.export from {origin}. It needs NumPy and Numba.
@@ -57,11 +59,20 @@ statements after it come from.
 def export(
     function: Callable[..., Any],
     *arguments: Any,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
     gradient: bool = False,
     name: str | None = None,
+    target: str | None = None,
 ) -> Path:
-    """Writes a function as a Python file that needs NumPy and Numba only, and returns its path.
+    """Writes a function as a Python file that needs NumPy and Numba only, or as an object file, and
+    returns the path of the file.
+
+    `dr.export(frozen, "step.o")` writes the recordings of a frozen function to an object file, and
+    the declaration of a C function for each to `step.h`; see docs/leaving-python.md. It is for this
+    machine's processor and system, or for the `target`: a processor ("x86-64-v3"), a system
+    ("aarch64-apple-darwin"), or both, separated by a colon. The suffix is `.o` or `.obj`, and
+    `name` that of the functions, by default that of the file. All that follows is about Python
+    files.
 
     The function is traced for `arguments`, which are examples: their types count, not their
     contents. The file has a function of the same name (or `name`) that runs the same kernels on
@@ -87,8 +98,11 @@ def export(
     Raises:
         RuntimeError: the function cannot be exported, because it reads the contents of arrays,
             makes arrays of sizes that depend on contents, or changes something in place; the
-            message names the line.
-        TypeError: arguments or results contain other objects.
+            message names the line. A frozen function has not been recorded, or a recording has
+            what an object file cannot have.
+        TypeError: arguments or results contain other objects; an object file is wanted of a
+            function that is not frozen.
+        ValueError: there is no such target, or the name is none.
 
     >>> import tempfile, os
     >>> def wave(x, y):
@@ -99,6 +113,21 @@ def export(
     (True, True)
     """
     what = f"dr.export({getattr(function, '__qualname__', 'function')})"
+    if path is None and arguments and isinstance(arguments[-1], str | os.PathLike):
+        *arguments, path = arguments  # type: ignore[assignment]
+    if path is None:
+        raise TypeError(f"{what}: give the path of the file")
+    if Path(path).suffix in _OBJECTS:
+        if arguments or gradient:
+            raise TypeError(
+                f"{what}: an object file has the recordings of a frozen function, and takes "
+                "neither examples nor 'gradient'"
+            )
+        from .object import export_object  # loads the compiler
+
+        return export_object(function, path, name, target, what)
+    if target is not None:
+        raise TypeError(f"{what}: 'target' is for object files, with the suffix .o or .obj")
     if not callable(function):
         raise TypeError(f"dr.export(): expected a function, got {type(function).__name__}")
     if freeze.active() is not None or innermost() is not None:
@@ -107,7 +136,7 @@ def export(
     name = name or (own if own.isidentifier() else "compute")
     if not str(name).isidentifier():
         raise ValueError(f"{what}: {name!r} is not a name")
-    parameters = _parameters(function, len(arguments), what)
+    names = parameters(function, len(arguments), what)
     title = (inspect.getdoc(function) or f"What {name} computes.").splitlines()[0]
     rows = [(function, name, title)]
     if gradient:
@@ -116,24 +145,10 @@ def export(
     made = []
     for f, own, title in rows:
         general, fixed, reasons = trace_sizes(f, arguments, what)
-        made.append(Traced(own, parameters, general, tuple(fixed), reasons, title))
-    target = Path(path)
-    target.write_text(write(made, what, _head(inspect.unwrap(function), made)), encoding="utf-8")
-    return target
-
-
-def _parameters(function: Callable, count: int, what: str) -> tuple[str, ...]:
-    """Returns names for the arguments of a function."""
-    try:
-        found = signature(function).parameters.values()
-    except (TypeError, ValueError):
-        found = ()
-    by_position = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = [p.name for p in found if p.kind in by_position][:count]
-    names += [f"argument{k}" for k in range(len(names), count)]
-    if len(set(names)) < len(names):
-        raise TypeError(f"{what}: cannot name the arguments")
-    return tuple(names)
+        made.append(Traced(own, names, general, tuple(fixed), reasons, title))
+    file = Path(path)
+    file.write_text(write(made, what, _head(inspect.unwrap(function), made)), encoding="utf-8")
+    return file
 
 
 def _value_and_grad(function: Callable, what: str) -> Callable:

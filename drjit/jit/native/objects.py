@@ -428,6 +428,20 @@ class Control(Structure):
     seats: Array[Seat] = array(Seat, WORKERS)
 
 
+class Shared(Structure):
+    """A launch of an exported function (drjit.jit.cpu.exported): `next` is the first block that
+    no thread has taken, `entered` the number of threads."""
+
+    kernel: Word
+    params: Word
+    size: Word
+    block: Word
+    blocks: Word
+    copies: Word
+    next: Word
+    entered: Word
+
+
 # ---- Programs and plans (drjit.jit.cpu.programs, plans, sequence)
 
 VISITS, NOTES, KEY_WORDS, MOST_LITERALS = 1 << 16, 1 << 14, 1 << 16, 1 << 11

@@ -138,6 +138,8 @@ class Function:
         self.blocks = 0
         self.variables: dict[str, Operand] = {}
         self.hoisting = False
+        # Addresses that take the place of others in a packet that ends beyond the last lane.
+        self.tails: dict[str, str] = {}
         # Products by their names, how often each is used, and the sums and differences of products,
         # with names and types (see `contraction`).
         self.products: dict[str, NotedOperation] = {}
@@ -249,6 +251,12 @@ class Function:
     def any(self, mask: str) -> str:
         """Returns whether a mask is true in any lane."""
         return self.op(f"icmp ne i{self.lanes} {self.bits(mask)}, 0")
+
+    def at_packet(self, base: str) -> str:
+        """Returns the address to which the lanes of this packet are relative: that of a buffer, or
+        of its last entries elsewhere, with room for a whole packet."""
+        tail = self.tails.get(base)
+        return base if tail is None else self.op(f"select i1 %beyond, ptr {tail}, ptr {base}")
 
     def position(self) -> str:
         """Returns the number of the first lane to load for."""

@@ -1,7 +1,7 @@
 """From kernel text to the text of an LLVM module: the packet loop around the translated body."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib import import_module
 
@@ -10,7 +10,7 @@ from ..packet_width import VECTORS
 from . import contraction, llvm, reduction
 from .arguments import parameter_name
 from .compensated_sum import SHORT
-from .ir import Function
+from .ir import Function, Machine
 from .module import Module
 from .parse import functions
 from .translate import LANES, Translator
@@ -35,6 +35,9 @@ _PLAIN = frozenset({
     "kernel", "literal", "load", "store", "fma", "abs", "sqrt", "select", "active", "going",
     "any_lane",
 })  # fmt: skip
+
+
+_NO_TAILS: Mapping[int, int] = {}
 
 
 def _gains_from_combining(text: str) -> bool:
@@ -77,20 +80,26 @@ def module_text(
     lanes: int,
     contract: bool,
     translate: Callable[[Translator, ast.FunctionDef], None] | None = None,
+    machine: Machine | None = None,
+    tails: Mapping[int, int] = _NO_TAILS,
 ) -> ModuleText:
     """Returns the LLVM module of a kernel that exports `name`, and possibly `name_finish`.
     `translate` replaces the translation of the bodies of functions; it keeps variables in memory.
+    `machine` is another one than this. Of the buffers in words of the parameter block that are the
+    keys of `tails`, the last lanes beyond a multiple of 64 use the memory in other words, so that
+    nothing is read or written beyond the end of these buffers; it is addressed by the same lanes.
 
     Raises KernelError if the text cannot be translated.
     """
     definition, bodies = definitions(text)
-    module = Module(llvm.host(), lanes, contract)
+    module = Module(machine or llvm.host(), lanes, contract)
     module.translate = translate or module.translate
     module.bodies = bodies
     f = module.new_function(lanes)
     kind = VectorTranslator if any(name in text for name in VECTORS) else Translator
     t = kind(module, f, text, is_kernel=True)
     f.block = "packet"
+    f.tails = {f.pointer(k): f.pointer(tail) for k, tail in tails.items()}
     module.translate(t, definition)
     exported = [_exported(t, name)]
     has_finish = bool(t.reductions or t.expansions or t.finishers)
@@ -125,6 +134,8 @@ def _exported(t: Translator, name: str) -> str:
         f.start("never")
         f.do("ret void")
     start = _carried(t, latch) + (below_end(f) if t.needs_active else [])
+    if f.tails:
+        start += ["%last = or i64 %i, 63", "%beyond = icmp sge i64 %last, %end"]
     contraction.fuse(f)
     head = [f"{result} = {text}" for result, text in f.head.items()] + f.prologue
     if t.pauses:

@@ -33,6 +33,7 @@ def active(t: Translator) -> Operand:
 def load(t: Translator, code: str, base: str) -> Operand:
     """`load(T, p[k], i)`."""
     f = t.f
+    base = f.at_packet(base)
     place = f.op(f"getelementptr {MEMORY[code]}, ptr {base}, i64 {f.position()}")
     x = f.op(f"load {f.types.memory[code]}, ptr {place}, align {BYTES[code]}")
     return code, from_memory(f, code, x)
@@ -51,7 +52,7 @@ def stream(t: Translator, code: str, base: str, x: str) -> None:
 
 
 def _store(f: Function, code: str, base: str, x: str, how: str) -> None:
-    value = to_memory(f, code, x)
+    value, base = to_memory(f, code, x), f.at_packet(base)
     place = f.op(f"getelementptr {MEMORY[code]}, ptr {base}, i64 %i")
     f.do(f"store {f.types.memory[code]} {value}, ptr {place}, {how}")
 

@@ -1,0 +1,165 @@
+"""What object files are compiled for, and the compiler."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...jit import processor
+from ...jit.cpu import exported
+from ...jit.native import language
+from ...jit.target import packet_width
+from ...jit.target.simd import kernel as kernels
+from ...jit.target.simd import llvm
+from ...jit.target.simd.ir import Machine
+from ...jit.tuples import NamedTuple
+from .driver import SPACE, Module
+from .interface import CannotExport
+
+# Processors with registers of 64 bytes.
+_WIDE = ("x86-64-v4", "skylake-avx512", "icelake-server", "sapphirerapids", "znver4", "znver5")
+_DEFAULT = {"x86-64": "x86-64-v3", "aarch64": "generic"}
+_TRIPLES = {"x86-64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
+
+
+class Target(NamedTuple):
+    """A system, a processor with its features, and the size of its registers."""
+
+    triple: str
+    cpu: str
+    features: str
+    register_bytes: int
+
+    @property
+    def title(self) -> str:
+        return f"{self.triple}, {self.cpu}"
+
+
+def machine(target: str | None, what: str) -> Target:
+    """Returns a target: by default this machine, or one named by a processor, a system as LLVM
+    spells it (`aarch64-apple-darwin`), or both (`SYSTEM:PROCESSOR`).
+
+    Raises:
+        ValueError: there is no such target.
+    """
+    here = str(llvm.binding.get_process_triple())
+    if target is None:
+        name, features = processor.target()
+        return Target(here, name, features, processor.register_bytes())
+    triple, _, cpu = target.partition(":")
+    kinds = processor._SUGGESTED
+    if (not cpu and triple.count("-") < 2) or any(triple in names for names in kinds.values()):
+        triple, cpu = "", triple
+        kind = next((k for k, names in kinds.items() if cpu in names), "")
+        if kind:
+            triple = here if kind == processor.architecture() else _TRIPLES[kind]
+    kind = {"x86_64": "x86-64", "aarch64": "aarch64", "arm64": "aarch64"}.get(
+        triple.partition("-")[0], ""
+    )
+    cpu = cpu or _DEFAULT.get(kind, "")
+    if not kind or cpu not in kinds[kind]:
+        names = ", ".join([*kinds["x86-64"], *kinds["aarch64"]])
+        raise ValueError(
+            f"{what}: the target {target!r} is none of the processors {names}; nor a system such "
+            "as x86_64-unknown-linux-gnu, aarch64-apple-darwin or x86_64-pc-windows-msvc, or one "
+            "with a processor, SYSTEM:PROCESSOR"
+        )
+    width = 16 if kind == "aarch64" else 64 if cpu in _WIDE else 32
+    return Target(triple, cpu, "", width)
+
+
+def _code_generator(target: Target, level: int) -> Any:
+    binding = llvm.binding
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    return binding.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="small"
+    )
+
+
+def object_code(
+    module: Module, texts: Sequence[str], public: Sequence[str], name: str, target: Target,
+    what: str,
+) -> bytes:  # fmt: skip
+    """Returns the object file of a module and the functions of native code in `texts`, of which
+    some are `public`."""
+    message = f"{name}_message"
+    ir = [_driver(module, texts, message, "windows" if "windows" in target.triple else "posix")]
+    parts = []
+    with llvm.compiler(_code_generator, target) as c:
+        for (text, tails, contract), symbol in module.kernels.items():
+            parts.append(_kernel(c, text, dict(tails), symbol, target, contract))
+            ir.append(parts[-1][1])
+        whole = c.module("\n".join(ir), in_memory=True)
+        context = llvm.binding.create_context()
+        linked = llvm.binding.parse_assembly(str(whole), context)
+        constants = [_bytes(name, data + bytes(SPACE)) for data, name in module.constants.items()]
+        for text in (*[text for text, _ in parts], "\n".join(constants)):
+            linked.link_in(llvm.binding.parse_assembly(text, context))
+        _hide(linked, {*public, message})
+        linked.triple = target.triple
+        generator = c.machine(2)
+        linked.data_layout = str(generator.target_data)
+        return llvm.emit(generator, linked, True)
+
+
+def _kernel(
+    c: Any, text: str, tails: dict[int, int], symbol: str, target: Target, contract: bool
+) -> tuple[str, str]:
+    """Returns the optimized module of a kernel, and what others declare of it."""
+    width = target.register_bytes
+    processor.assumed.register_bytes = width
+    try:
+        lanes = packet_width.packet_lanes(text)
+        made = kernels.module_text(
+            text, symbol, lanes, contract, machine=Machine(width, width == 64), tails=tails
+        )
+    finally:
+        processor.assumed.register_bytes = 0
+    declared = [f"declare void @{symbol}(ptr, i64, i64, i64, i64)"]
+    finish = f"@{symbol}_finish(ptr, i64, i64)"
+    declared.append(
+        f"declare void {finish}" if made.has_finish
+        else f"define void {finish} {{ ret void }}"
+    )  # fmt: skip
+    return str(c.module(made.ir, *made.options)), "\n".join(declared)
+
+
+def _driver(module: Module, texts: Sequence[str], message: str, system: str) -> str:
+    """Returns the functions of native code, with constants and messages."""
+    lines = [f"def {message}(code):", "    code = code & 4294967295"]
+    globals_ = []
+    shown = ["out of memory", "no recording has these sizes", *module.messages]
+    for k, text in enumerate(["no error", *shown]):
+        globals_.append(_bytes(f"message.{k}", text.encode() + b"\0"))
+        lines += [f"    if code == {k}:", f'        return external("message.{k}")']
+    lines.append('    return external("message.unknown")')
+    globals_.append(_bytes("message.unknown", b"an unknown error\0"))
+    globals_ += [f"@{symbol} = external constant i8" for symbol in module.constants.values()]
+    own = [
+        "def drjit_share(s):\n    return share(s)",
+        f"def drjit_begin_thread(place, s):\n    return begin_{system}(place, s)",
+        f"def drjit_end_thread(thread):\n    end_{system}(thread)",
+    ]
+    more = [(text, exported) for text in ("\n".join(texts), "\n".join(lines), *own)]
+    made = language.module_text([], more).split("\n")
+    functions = [line for line in made if " = external global " not in line]
+    declared = []
+    for name, kind in exported.LIBRARY.items():
+        result, _, parameters = kind.partition("(")
+        declared.append(f"declare {result} @{name}({parameters}")
+    return "\n".join([*globals_, *declared, *functions])
+
+
+def _bytes(symbol: str, data: bytes) -> str:
+    text = "\\" + data.hex("\\")
+    return f'@{symbol} = constant [{len(data)} x i8] c"{text}", align 64'
+
+
+def _hide(module: Any, public: set[str]) -> None:
+    """Leaves nothing but the public functions visible, and refuses calls of others."""
+    allowed = {*exported.LIBRARY, "memset", "memmove"}
+    for f in (*module.functions, *module.global_variables):
+        if not f.is_declaration:
+            if f.name not in public:
+                f.linkage = "internal"
+        elif f.name not in allowed and not f.name.startswith("llvm."):
+            raise CannotExport(f"calls of functions of another library ({f.name})")

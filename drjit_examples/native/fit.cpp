@@ -1,0 +1,63 @@
+// Finds out how thick the torus of a picture is: the renderer and its derivative come from Python,
+// the optimizer (Adam) is this program's.
+
+#include <cmath>
+#include <cstdio>
+#include <stdexcept>
+#include <vector>
+
+#include "mismatch.h"
+#include "view.h"
+
+static std::vector<float> picture(float thickness) {
+    view_arguments a{};
+    a.thickness = &thickness;
+    float none;
+    a.result = &none;
+    view(&a);  // says how many pixels there are
+    std::vector<float> pixels(a.result_size);
+    a.result = pixels.data();
+    a.result_capacity = pixels.size();
+    if (int code = view(&a)) throw std::runtime_error(view_message(code));
+    return pixels;
+}
+
+struct Loss {
+    std::vector<float> wanted;
+
+    float operator()(float thickness, float &slope) const {
+        float loss;
+        mismatch_arguments a{};
+        a.thickness = &thickness;
+        a.thickness_grad = &slope;
+        a.wanted = wanted.data();
+        a.wanted_size = wanted.size();
+        a.result = &loss;
+        if (int code = mismatch(&a)) throw std::runtime_error(mismatch_message(code));
+        return loss;
+    }
+};
+
+struct Adam {
+    float rate, mean = 0, square = 0;
+    int steps = 0;
+
+    float step(float x, float slope) {
+        steps++;
+        mean = 0.9f * mean + 0.1f * slope;
+        square = 0.99f * square + 0.01f * slope * slope;
+        float m = mean / (1 - std::pow(0.9f, steps)), s = square / (1 - std::pow(0.99f, steps));
+        return x - rate * m / (std::sqrt(s) + 1e-8f);
+    }
+};
+
+int main() {
+    const Loss loss{picture(0.3f)};
+    Adam adam{0.005f};
+    float thickness = 0.2f, slope, now = 0;
+    for (int k = 0; k < 100; k++) {
+        now = loss(thickness, slope);
+        thickness = adam.step(thickness, slope);
+    }
+    std::printf("thickness %.3f after 100 steps, error %.2g\n", thickness, now);
+}

@@ -1,0 +1,531 @@
+"""Object files of frozen functions: linked, they compute what Python does, bit by bit, for arrays
+that end where they end."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.linked import Linked
+
+import drjit as dr
+from drjit import nn
+from drjit.jit.cpu import variants
+from drjit.llvm.ad import (
+    Array2f,
+    Array3f,
+    Bool,
+    Float,
+    Float16,
+    Float64,
+    Int8,
+    TensorXf,
+    TensorXf16,
+    UInt,
+)
+from drjit.opt import Adam
+
+pytestmark = [pytest.mark.usefixtures("optimized"), pytest.mark.processor]
+
+
+@pytest.fixture
+def optimized(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The variant of kernels that object files have, and one thread, so that the order of sums is
+    known."""
+    threads = dr.thread_count()
+    monkeypatch.setattr(variants, "pinned", "compiled")
+    dr.set_thread_count(1)
+    yield
+    dr.set_thread_count(threads)
+
+
+def values(t: Any, n: int, seed: int = 0) -> Any:
+    rng = np.random.default_rng((seed, n))
+    numbers = rng.random(n) if t._dtype.is_float else rng.integers(0, 5, n)
+    return t((numbers < 0.5) if t is Bool else numbers.astype(t._dtype.numpy))
+
+
+def linked(function: Any, path: Path, name: str = "step", **options: Any) -> Linked:
+    dr.export(function, path / f"{name}.o", **options)
+    return Linked(path / f"{name}.o")
+
+
+def raw(a: Any) -> np.ndarray:
+    found = a.numpy()
+    return found.view("u2") if found.dtype == np.float16 else found
+
+
+# ---- Functions of arrays, by what they need
+
+
+def waves(x: Float, k: UInt, table: Float) -> Any:
+    y = dr.sin(x) * dr.gather(Float, table, k)
+    return y, 2 * y + 1
+
+
+def kinds(x: Float64, m: Bool, i: Int8) -> Any:
+    return dr.select(m, x, 0), ~m, i + 1, Float16(x)
+
+
+def sums(x: Float) -> Any:
+    return dr.sum(x), dr.max(x), dr.mean(dr.square(x))
+
+
+def halves(x: Float16) -> Any:
+    return dr.sum(x), x * 2, dr.sum(Float(x))
+
+
+def histogram(x: Float, k: UInt) -> Any:
+    bins = dr.zeros(Float, 7)
+    dr.scatter_add(bins, x, k)
+    return bins, dr.sum(bins)
+
+
+def scans(x: Float) -> Any:
+    return dr.cumsum(x), dr.prefix_sum(dr.sin(x)), dr.block_sum(x, 8), dr.block_prefix_sum(x, 8)
+
+
+def sorts(x: Float, k: UInt) -> Any:
+    return dr.sort(x), dr.argsort(x), dr.sort(k)
+
+
+def changes(x: Float, y: Float) -> Any:
+    dr.scatter(x, 2 * y, dr.arange(UInt, dr.width(y)))
+    return dr.sum(y)
+
+
+def literals(x: Float) -> Any:
+    return dr.zeros(Float, dr.width(x)), Float(3), x, (x + 1, {"twice": 2 * x})
+
+
+def slopes(x: Float) -> Any:
+    dr.enable_grad(x)
+    loss = dr.sum(dr.square(dr.sin(x)))
+    dr.backward(loss)
+    return loss, x.grad
+
+
+def records(table: Float, k: UInt) -> Any:
+    found = dr.gather(Array3f, table, k)
+    dr.scatter(table, 2 * found, k + 5)
+    return found.x + found.z
+
+
+def choices(k: UInt, x: Float) -> Any:
+    functions = [lambda x: x + 1, lambda x: dr.exp(x), lambda x: dr.sin(x) * x]
+    return dr.switch(k % 3, functions, x)
+
+
+def single(x: Float) -> Any:
+    one = dr.sum(x)
+    return dr.cumsum(one), dr.sort(one), dr.block_sum(x, 1), dr.sum(dr.reshape(x, (-1,)))
+
+
+@dr.syntax
+def iterates(x: Float) -> Any:
+    i = UInt(0)
+    while i < 10:
+        x = x * x + 0.25
+        i += 1
+    return x
+
+
+CASES: list[tuple[Callable, tuple[Any, ...]]] = [
+    (waves, (Float, UInt, 7)), (kinds, (Float64, Bool, Int8)), (sums, (Float,)),
+    (halves, (Float16,)), (histogram, (Float, UInt)), (scans, (Float,)), (sorts, (Float, UInt)),
+    (changes, (Float, Float)), (literals, (Float,)), (slopes, (Float,)), (iterates, (Float,)),
+    (records, (30, UInt)), (choices, (UInt, Float)), (single, (Float,)),
+]  # fmt: skip
+
+
+def flat(result: Any, name: str = "result") -> Iterator[tuple[str, Any]]:
+    if isinstance(result, tuple | dict):
+        rows = result.items() if isinstance(result, dict) else enumerate(result)
+        for k, v in rows:
+            yield from flat(v, f"{name}_{k}")
+    else:
+        yield name, result
+
+
+@pytest.mark.parametrize(("function", "types"), CASES, ids=lambda c: getattr(c, "__name__", ""))
+def test_results_have_the_bits_of_those_in_python(
+    function: Callable, types: tuple[Any, ...], tmp_path: Path
+) -> None:
+    def arguments(n: int) -> list[Any]:
+        return [
+            values(Float, t) if isinstance(t, int) else values(t, n, k)
+            for k, t in enumerate(types)
+        ]  # fmt: skip
+
+    f = dr.freeze(function)
+    for n in (800, 40000):
+        dr.eval(f(*arguments(n)))
+    library = linked(f, tmp_path)
+    names = [field for field, t in library.fields("step") if t]
+    for n in (8, 64, 1000, 30008):
+        given = arguments(n)
+        numbers = dict(zip(names, [a.numpy().copy() for a in given], strict=False))
+        made = {f"{name}_capacity": 4 * n for name in names if f"{name}_capacity" in str(
+            library.fields("step"))}  # fmt: skip
+        found = library("step", 1, **numbers, **made)
+        expected = {**dict(flat(f(*given))), **dict(zip(names, given, strict=False))}
+        assert f.n_recordings == 1
+        for name, a in expected.items():
+            np.testing.assert_array_equal(found[name], raw(a), err_msg=f"{name}, {n} entries")
+
+
+def test_threads_give_the_same_results_where_order_does_not_matter(tmp_path: Path) -> None:
+    f = dr.freeze(waves)
+    for n in (800, 40000):
+        dr.eval(f(values(Float, n), values(UInt, n), values(Float, 7)))
+    library = linked(f, tmp_path, "share")  # also what the code calls a function of its own
+    n = 1 << 20
+    given = {"x": values(Float, n), "k": values(UInt, n), "table": values(Float, 7)}
+    numbers = {name: a.numpy() for name, a in given.items()}
+    first = f(*given.values())[0]
+    for threads in (0, 1, 3, 100):
+        room = dict.fromkeys(("result_0_capacity", "result_1_capacity"), n + 5)
+        found = library(threads=threads, **numbers, **room)
+        np.testing.assert_array_equal(found["result_0"], first.numpy())
+
+
+def test_products_are_fused_where_the_recording_fuses_them(tmp_path: Path) -> None:
+    @dr.freeze
+    def fused(x: Float, y: Float) -> Float:
+        return x * y + x
+
+    x, y = values(Float, 1000), values(Float, 1000, 1)
+    for fast in (False, True):
+        with dr.scoped_set_flag(dr.JitFlag.FastMath, fast):
+            dr.eval(fused(x, y))
+    library = linked(fused, tmp_path, "fused")
+    given = {"x": x.numpy(), "y": y.numpy(), "result_capacity": 1000}
+    rounded, once = (library(name, 1, **given)["result"] for name in library.structures)
+    np.testing.assert_array_equal(rounded, x.numpy() * y.numpy() + x.numpy())
+    assert (once != rounded).any()
+    np.testing.assert_allclose(once, rounded, rtol=1e-6)
+
+
+def test_captured_arrays_are_constants(tmp_path: Path) -> None:
+    weights = Float(0.5, 2, 1)
+
+    @dr.freeze
+    def weighted(x: Float, k: UInt) -> Float:
+        return x * dr.gather(Float, weights, k)
+
+    for n in (2, 4):
+        dr.eval(weighted(values(Float, n), values(UInt, n) % 3))
+    library = linked(weighted, tmp_path)
+    x, k = values(Float, 3), UInt(0, 1, 2)  # as many entries as the constant has
+    found = library(x=x.numpy(), k=k.numpy(), result_capacity=3)["result"]
+    np.testing.assert_array_equal(found, (x * dr.gather(Float, weights, k)).numpy())
+
+
+def test_what_it_captures_is_as_it_is_now(tmp_path: Path) -> None:
+    scene: dict[str, Any] = {"gain": Float(2)}
+
+    @dr.freeze
+    def gained(x: Float) -> Float:
+        return x * scene["gain"]
+
+    for gain in (Float(2), Float(3), dr.opaque(Float64, 4), Float(5)):
+        scene["gain"] = gain
+        for n in (2, 4):
+            dr.eval(gained(values(Float, n)))
+    scene["gain"] = Float(7)  # a literal that has become data
+    library = linked(gained, tmp_path)
+    x = values(Float, 100).numpy()
+    assert [*library.structures] == ["step"]  # what it recorded for other literals is left out
+    np.testing.assert_array_equal(library(x=x, result_capacity=100)["result"], 7 * x)
+
+
+def test_a_function_from_a_file_can_be_exported(tmp_path: Path) -> None:
+    f = dr.freeze(slopes)
+    for n in (800, 40000):
+        dr.eval(f(values(Float, n)))
+    dr.save(tmp_path / "f.dr", f)
+    library = linked(dr.load(tmp_path / "f.dr"), tmp_path)
+    x = values(Float, 100).numpy()
+    found = library(argument0=x, argument0_grad_capacity=100, result_1_capacity=100)
+    expected = f(values(Float, 100))
+    np.testing.assert_array_equal(found["result_1"], expected[1].numpy())
+
+
+def test_tensors(tmp_path: Path) -> None:
+    @dr.freeze
+    def products(a: TensorXf, b: TensorXf) -> Any:
+        return dr.sum(a, axis=0), dr.sum(a, axis=1), a @ b, b @ b.T
+
+    def tensors(n: int) -> tuple[TensorXf, TensorXf]:
+        return TensorXf(values(Float, 48 * n), (n, 48)), TensorXf(values(Float, 960), (48, 20))
+
+    given = tensors(300)
+    expected = products(*given)
+    library = linked(products, tmp_path, "products")
+    assert "const float *a; size_t a_size; /* shape (n, 48) */" in library.header
+    a, b = (t.numpy() for t in given)
+    room = {f"result_{k}_capacity": 6000 for k in range(4)}
+    found = library("products", 1, a=a, b=b, **room)
+    for k, t in enumerate(expected):
+        np.testing.assert_array_equal(found[f"result_{k}"], t.numpy().ravel())
+    with pytest.raises(RuntimeError, match="there are recordings for a_size = 14400, b_size = 960"):
+        library("products", 1, a=a[:5], b=b, **room)
+
+
+@dr.syntax
+def reversed_loop(x: Float) -> Float:
+    dr.enable_grad(x)
+    y, i = Float(x), UInt(0)
+    while i < 5:
+        y = dr.sin(y) + x
+        i += 1
+    dr.backward(dr.sum(y))
+    return x.grad
+
+
+def test_a_loop_differentiated_in_reverse_mode(tmp_path: Path) -> None:
+    f = dr.freeze(reversed_loop)
+    x = values(Float, 50)
+    expected = f(x)
+    found = linked(f, tmp_path)(x=x.numpy(), result_capacity=50, x_grad_capacity=50)
+    np.testing.assert_array_equal(found["result"], expected.numpy())
+
+
+# ---- Networks
+
+
+def network(rng: Any, grid: bool) -> Any:
+    first: Any = nn.SinEncode(8, 0.2)
+    if grid:
+        encoding = nn.HashGridEncoding(
+            Float16, 2, n_levels=4, n_features_per_level=2, per_level_scale=1.5, rng=rng
+        )
+        first = nn.HashEncodingLayer(encoding)
+    layers = [first, nn.Cast(Float16), nn.Linear(-1, 32, bias=False), nn.ReLU(), nn.Linear(-1, 3)]
+    net = nn.Sequential(*layers).alloc(TensorXf16, 2, rng=rng)
+    return nn.pack(net, layout="training")
+
+
+@pytest.mark.parametrize("grid", [False, True])
+def test_networks(grid: bool, tmp_path: Path) -> None:
+    net = network(dr.rng(seed=0), grid)
+
+    @dr.freeze
+    def field(p: Array2f) -> Array3f:
+        return Array3f(net(nn.CoopVec(p)))
+
+    for n in (256, 5000):
+        dr.eval(field(Array2f(values(Float, n), values(Float, n, 1))))
+    library = linked(field, tmp_path, "field")
+    for n in (100, 70000):
+        p = Array2f(values(Float, n), values(Float, n, 1))
+        room = {f"result_{axis}_capacity": n for axis in "xyz"}
+        given = {"p_x": p.x.numpy(), "p_y": p.y.numpy(), **room}
+        found = library("field", 2, **given)
+        expected = field(p)
+        for axis in "xyz":
+            got = getattr(expected, axis).numpy()
+            np.testing.assert_array_equal(found[f"result_{axis}"], got)
+
+
+def test_a_training_step_changes_the_optimizer_and_the_network(tmp_path: Path) -> None:
+    def setup() -> tuple[Any, Any]:
+        rng = dr.rng(seed=0)
+        net = nn.Sequential(nn.Linear(-1, 32, bias=False), nn.ReLU(), nn.Linear(-1, 3))
+        net = nn.pack(net.alloc(TensorXf16, 2, rng=rng), layout="training")
+        opt = Adam(lr=5e-3)
+        opt.update(net)
+        return net, opt
+
+    @dr.freeze
+    def train(net: Any, opt: Any, x: Float, y: Float) -> Float:
+        net.update(opt)
+        found = Array3f(net(nn.CoopVec(Float16(x), Float16(y))))
+        loss = dr.mean(dr.square(Array3f(x, y, x * y) - found), axis=None)
+        dr.backward(loss)
+        opt.step()
+        return dr.detach(loss)
+
+    def batch(k: int) -> tuple[Float, Float]:
+        return values(Float, 4096, 2 * k), values(Float, 4096, 2 * k + 1)
+
+    for k in range(3):
+        dr.eval(train(*setup(), *batch(k)))
+    net, opt = setup()
+    for k in range(2):
+        dr.eval(train(net, opt, *batch(k)))
+    library = linked(train, tmp_path, "train")
+    first, later = library.structures
+    net, opt = setup()
+    state = {"weights": opt["weights"].numpy(), "packed": net.layers[0].weights.buffer.numpy()}
+    # The state as C has it: what a call writes is given to the next one.
+    held: dict[str, Any] = {}
+    names = [field for field, t in library.fields(first) if t]
+    for name in names:
+        if "buffer" in name:
+            held[name] = state["packed"]
+        elif name == "opt_state_weights_0":
+            held[name] = state["weights"]
+        elif name.startswith("opt_state"):
+            held[name] = np.zeros(state["weights"].size)
+    for k, which in enumerate([first, later, later]):
+        x, y = batch(k)
+        known = {f for f, t in library.fields(which) if t}
+        given = {name: v for name, v in held.items() if name in known}
+        found = library(which, x=x.numpy(), y=y.numpy(), **given)
+        held |= {name: v.copy() for name, v in found.items() if name not in ("x", "y", "result")}
+        loss = train(net, opt, x, y)
+        np.testing.assert_array_equal(found["result"], loss.numpy())
+    found = held["opt_state_weights_0"].astype(np.float16)  # as the optimizer shows them
+    np.testing.assert_array_equal(found, opt["weights"].numpy())
+
+
+# ---- What is refused
+
+
+def test_sizes_are_checked(tmp_path: Path) -> None:
+    f = dr.freeze(waves)
+    for n in (800, 40000):
+        dr.eval(f(values(Float, n), values(UInt, n), values(Float, 7)))
+    library = linked(f, tmp_path)
+    n = 100
+    given = {
+        "x": np.ones(n), "k": np.zeros(n), "table": np.ones(7), "result_0_capacity": n,
+        "result_1_capacity": n,
+    }  # fmt: skip
+    for change, message in (
+        ({"x": np.ones(1)}, "step: x_size must be 2 or more"),
+        ({"k": np.ones(3)}, "step: k_size must be x_size"),
+        ({"table": np.ones(3)}, "there are recordings for table_size = 7"),
+        ({"result_1_capacity": 99}, "step: result_1_capacity is less than the result needs"),
+        ({"k": np.full(n, 9)}, "step: dr.gather: an index is out of bounds for an array with 7"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            library("step", 1, **(given | change))
+    library("step", 1, **given)
+    assert library.message(0) == b"no error"
+    assert library.message(12345) == b"an unknown error"
+
+
+def compressed(x: Float) -> Any:
+    return dr.compress(x > 0.5)
+
+
+def test_what_cannot_leave_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "f.o"
+    with pytest.raises(TypeError, match=r"is made of a frozen function"):
+        dr.export(waves, path)
+    f = dr.freeze(waves)
+    with pytest.raises(RuntimeError, match="has not been recorded: call it first"):
+        dr.export(f, path)
+    f = dr.freeze(compressed)
+    f(values(Float, 100))
+    with pytest.raises(RuntimeError, match=r"cannot have dr.compress\(\), whose result has a size"):
+        dr.export(f, path)
+    count = dr.opaque(Float, 1, 3)
+
+    @dr.freeze
+    def counts(x: Float) -> Float:
+        dr.scatter_add(count, x, UInt(0))
+        return x + 1
+
+    counts(values(Float, 100))  # which changes what it captures
+    with pytest.raises(RuntimeError, match="changes of arrays that are not among its arguments"):
+        dr.export(counts, path)
+    f = dr.freeze(sums)
+    f(values(Float, 100))
+    with pytest.raises(ValueError, match="the target 'z80' is none of the processors"):
+        dr.export(f, path, target="z80")
+    with pytest.raises(ValueError, match="'a b' is not a name in C"):
+        dr.export(f, path, name="a b")
+    with pytest.raises(ValueError, match="'double' is not a name in C"):
+        dr.export(f, tmp_path / "double.o")
+    with pytest.raises(TypeError, match="takes neither examples nor 'gradient'"):
+        dr.export(f, path=path, gradient=True)
+    assert not path.exists()
+
+
+# ---- Files
+
+
+@pytest.mark.parametrize(
+    ("target", "magic"),
+    [
+        ("x86-64-v3", b"\x7fELF\2\1\1"),
+        ("x86_64-unknown-linux-gnu:x86-64-v4", b"\x7fELF\2\1\1"),
+        ("neoverse-n1", b"\x7fELF\2\1\1"),
+        ("aarch64-apple-darwin", b"\xcf\xfa\xed\xfe\x0c\0\0\1"),
+        ("x86_64-pc-windows-msvc", b"d\x86"),
+    ],
+)
+def test_targets(target: str, magic: bytes, tmp_path: Path) -> None:
+    f = dr.freeze(histogram)
+    dr.eval(f(values(Float, 100), values(UInt, 100)))
+    made = dr.export(f, tmp_path / "f.obj", target=target)
+    assert made.read_bytes().startswith(magic)
+    assert "int f(f_arguments *arguments);" in (tmp_path / "f.h").read_text()
+
+
+def test_an_object_file_needs_the_c_library_and_threads_only(tmp_path: Path) -> None:
+    nm = shutil.which("nm")
+    if nm is None:
+        pytest.skip("no nm")
+    f = dr.freeze(scans)
+    for n in (800, 40000):
+        dr.eval(f(values(Float, n)))
+    dr.export(f, tmp_path / "f.o")
+    shown = subprocess.run([nm, tmp_path / "f.o"], capture_output=True, text=True, check=True)
+    rows = [line.split() for line in shown.stdout.splitlines()]
+    needed = {row[1] for row in rows if row[0] == "U"}
+    threads = {name for name in needed if name.startswith("pthread_")}
+    assert "pthread_create" in threads
+    assert needed - threads <= {"malloc", "free", "memcpy", "memset"}
+    assert {row[2] for row in rows if len(row) == 3 and row[1] == "T"} == {"f", "f_message"}
+
+
+PROGRAM = """
+#include <stdio.h>
+#include "wave.h"
+
+int main(void) {
+    float x[5] = {0, 1, 2, 3, 4}, y[5];
+    wave_arguments a = {0};
+    int code, k;
+    a.x = x; a.x_size = 5; a.result = y; a.result_capacity = 5; a.threads = 2;
+    code = wave(&a);
+    if (code) { printf("%s\\n", wave_message(code)); return 1; }
+    for (k = 0; k < 5; k++) printf("%.9g\\n", y[k]);
+    a.result = 0;
+    printf("%s\\n", wave_message(wave(&a)));
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["cc -std=c89 -pedantic", "c++"])
+def test_programs_in_c_and_cpp(compiler: str, tmp_path: Path) -> None:
+    command, *options = compiler.split()
+    if shutil.which(command) is None:
+        pytest.skip(f"no {command}")
+
+    @dr.freeze
+    def wave(x: Float) -> Float:
+        return dr.sin(x) * 2
+
+    for n in (3, 40):
+        dr.eval(wave(values(Float, n)))
+    dr.export(wave, tmp_path / "wave.o")
+    main = tmp_path / ("main.c" if command == "cc" else "main.cpp")
+    main.write_text(PROGRAM)
+    run = [command, *options, "-Wall", "-Werror", "-o", "main", main.name, "wave.o"]
+    subprocess.run([*run, "-lm", "-lpthread"], cwd=tmp_path, check=True)
+    shown = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
+    *numbers, message = shown.stdout.splitlines()
+    expected = wave(Float(0, 1, 2, 3, 4)).numpy()
+    np.testing.assert_array_equal(np.array(numbers, np.float32), expected)
+    assert message == "wave: result is a null pointer"
+    assert not re.search(r"[^\x00-\x7f]", (tmp_path / "wave.h").read_text())
