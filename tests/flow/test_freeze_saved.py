@@ -352,7 +352,7 @@ def test_the_best_fitting_code_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def best_name() -> str | None:
         found = saved._fitting(facts, find(dr.JitBackend.LLVM))
-        return found and found["name"]
+        return None if found is None else found["name"]
 
     monkeypatch.setattr(processor, "_is_arm", lambda: False)
     monkeypatch.delenv("DRJIT_TARGET_CPU", raising=False)
@@ -402,6 +402,62 @@ def test_a_trained_field_is_drawn_by_a_program_without_it(
     assert not done.stdout.split()
     found = np.clip(dr.load(drawn)["picture"], 0, 1)
     np.testing.assert_allclose(found, learnt, rtol=0, atol=2e-3 if half else 1e-5)
+
+
+ON_GPU = """
+import sys
+import drjit as dr
+from drjit.cuda.ad import Float, UInt
+from drjit.jit.cuda import assembler
+from drjit.jit.cuda.kernel import CudaKernel
+assembler.tools = tuple  # as the emulator runs PTX
+def computed(x, k):
+    total = dr.zeros(Float, 4)
+    dr.scatter_add(total, x, k % 4)
+    return dr.sin(x), total + dr.sum(x)
+def shown(f):
+    x, k = Float([n / 7 for n in range(40)]), UInt([*range(40)])
+    print(*[a.numpy().tobytes().hex() for a in f(x, k)])
+file, *targets = sys.argv[1:]
+if targets:
+    f = dr.freeze(computed)
+    shown(f)
+    dr.save(file, f, targets=targets)
+    try:
+        dr.save(file + ".dr", f, targets=["x86-64-v3"])
+    except ValueError as error:
+        assert "'x86-64-v3' is a processor, and none runs the function" in str(error)
+else:
+    kinds = []
+    def lowered(self, *options, lowered=CudaKernel.lowered):
+        kinds.append(self.device.capability)
+        return lowered(self, *options)
+    CudaKernel.lowered = lowered
+    f = dr.load(file, trusted=True)
+    shown(f)
+    print(len(kinds))
+"""
+
+
+def test_machine_code_for_other_gpus(tmp_path: Path) -> None:
+    file = tmp_path / "f.dr"
+
+    def run(capability: str, *targets: str) -> list[str]:
+        env = {
+            **os.environ, "DRJIT_CUDA": f"emulated:{capability}", "DRJIT_LIBCUDA_PATH": "",
+            "DRJIT_CACHE_DIR": str(tmp_path / capability), "PYTHONPATH": os.pathsep.join(sys.path),
+        }  # fmt: skip
+        command = [sys.executable, "-c", ON_GPU, str(file), *targets]
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    expected = run("9.0", "sm_80", "sm_89")
+    assert not Path(f"{file}.dr").exists()
+    for capability in ("8.0", "8.9"):
+        assert run(capability) == [*expected, "0"]
+    *found, count = run("8.6")
+    assert found == expected and int(count) > 0
 
 
 # ---- What is refused
@@ -457,6 +513,9 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
         (["x86-64-v2"], ValueError, "no processor 'x86-64-v2' with what kernels need, avx2, fma"),
         (["x86-64-v3", "pentium"], ValueError, "no processor 'pentium'"),
         ("native", TypeError, "'targets' is a list of names, got 'native'"),
+        (["sm_80"], ValueError, "'sm_80' is a GPU, and none runs the function"),
+        (["sm_81"], ValueError, "no GPU is 'sm_81'. Expected one of sm_70, .*, sm_90, sm_100"),
+        (["sm_90a"], ValueError, "no GPU is 'sm_90a'"),
         ([80], TypeError, "'targets' is a list of names"),
     ],
 )
@@ -542,7 +601,7 @@ def test_texts_are_checked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [50, pytest.param(2000, marks=pytest.mark.sweep)])
 def test_damaged_files(tmp_path: Path, count: int) -> None:
     file = tmp_path / "f.dr"
-    dr.save(file, recorded(), targets=["native"] if ON_PROCESSOR else [])
+    dr.save(file, recorded(), targets=["native" if ON_PROCESSOR else "sm_80"])
     whole, r, failed = file.read_bytes(), random.Random(count), 0
     for k in range(count):
         file.write_bytes((mutated, mutated_members)[k % 2](whole, r))

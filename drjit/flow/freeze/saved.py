@@ -15,7 +15,7 @@ from ...array import leaf, tree
 from ...array.base import ArrayBase
 from ...function.ad.grad import enable_grad
 from ...function.exchange import kernel_pack
-from ...jit import flags, processor
+from ...jit import flags, log, processor
 from ...jit.backend import JitBackend
 from ...jit.cpu import launcher, variants
 from ...jit.cpu.kernel import CompiledCode
@@ -189,7 +189,10 @@ def _launcher(w: Writer) -> int | None:
 
 
 def _for_target(name: str, w: Writer, what: str) -> dict[str, Any]:
-    """Returns the machine code for a processor, by its name in LLVM, and what that needs."""
+    """Returns the machine code for a processor, by its name in LLVM, or for GPUs of a compute
+    capability, and what that needs."""
+    if name.startswith("sm_"):
+        return _for_gpu(name, w, what)
     try:
         target = processor.named(name)
     except ValueError as error:
@@ -209,6 +212,27 @@ def _for_target(name: str, w: Writer, what: str) -> dict[str, Any]:
     return {"needs": needs, "made": _made_by(), "code": rows, "launcher": start}
 
 
+def _for_gpu(name: str, w: Writer, what: str) -> dict[str, Any]:
+    from ...jit.target.cuda import nvptx
+
+    names = {f"sm_{number}": divmod(number, 10) for number in nvptx.CAPABILITIES}
+    if name not in names:
+        expected = ", ".join(names)
+        raise ValueError(f"{what}: targets: no GPU is {name!r}. Expected one of {expected}")
+    if all(k.device.on_host for k in w.kernels):
+        raise ValueError(f"{what}: targets: {name!r} is a GPU, and none runs the function")
+    rows = []
+    for k in w.kernels:
+        of_kernel: list[list[Any]] = []
+        kernel: Any = k
+        for setting in () if k.device.on_host else [*kernel.codes]:
+            code, has_finish = kernel.code_for_capability(names[name], setting)
+            of_kernel.append([setting, has_finish, w.array(np.frombuffer(code, np.uint8))])
+        rows.append(of_kernel)
+    needs = ["cuda", *names[name]]
+    return {"needs": needs, "made": _made_by(), "code": rows, "launcher": None}
+
+
 def _compiled(kernel: Any, contract: bool, w: Writer) -> list[Any]:
     from ...jit.target import simd
 
@@ -224,7 +248,12 @@ def _use_machine_code(kernel: Any, which: int, has_finish: bool, code: bytes) ->
         from ...jit.target.image import Loaded
 
         key = variants.key_of(kernel.text, variants.compiler_options(), which)
-        image = Loaded(code, kernel.name, has_finish)
+        try:
+            image = Loaded(code, kernel.name, has_finish)
+        except (ImportError, OSError) as error:  # there is no linker, or another library of C
+            text = "kernel %s: the machine code in the file cannot be used (%s)"
+            log.log(log.LogLevel.Warn, text, kernel.name, error)
+            return
         kernel.adopt(CompiledCode(image, "disk", variants.Variant(key, which), 0.0))
 
 
@@ -345,8 +374,10 @@ def _fitting(facts: dict[str, Any], device: Any) -> dict[str, Any] | None:
 
 
 def _runs(target: dict[str, Any], device: Any) -> bool:
-    system, architecture, *features = target["needs"]
-    return device.on_host and system == sys.platform and processor.runs(architecture, features)
+    system, *needs = target["needs"]
+    if not device.on_host:
+        return bool(system == "cuda" and needs == [*device.capability])
+    return system == sys.platform and processor.runs(needs[0], needs[1:])
 
 
 def _use(found: dict[str, Any], device: Any, r: Reader) -> None:

@@ -39,7 +39,8 @@ def save(path: str | os.PathLike[str], state: object, /, *, targets: Sequence[st
     arguments, to a file with the suffix `.dr`; see docs/freezing.md. `load` makes a function of it
     that does the same, in programs that have neither its code nor a compiler. Besides machine code
     for this machine, the file has such code for each of the `targets`: processors that LLVM knows,
-    such as `"x86-64-v3"` and `"neoverse-n1"`.
+    such as `"x86-64-v3"` and `"neoverse-n1"`, or, for functions of GPUs, compute capabilities, such
+    as `"sm_90"`.
 
     Raises:
         RuntimeError: a frozen function has not been recorded, or has a `state_fn`.
