@@ -331,8 +331,8 @@ class CudaKernel(Kernel):
         from ..target import cuda
 
         device: Any = self.device
-        capability = capability or device.capability
-        options = contract, capability, bool(setting & _REDUCED), bool(setting & _NUMBA)
+        of = capability or device.capability
+        options = contract, of, bool(setting & _REDUCED), bool(setting & _NUMBA)
         packets = not setting & ONE_LANE
         return cuda.compile(self.text, self.name, self.words, *options, packets=packets)
 
