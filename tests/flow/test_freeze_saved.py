@@ -88,7 +88,7 @@ def primitives(x: Float, k: UInt) -> Any:
 
 @dr.syntax
 def looped(x: Float, n: Int) -> Float:
-    i = type(n)(0)
+    i = Int(0)
     while i < n:
         x = dr.fma(x, 0.5, dr.sin(x))
         i += 1
@@ -300,10 +300,9 @@ def repeated(file: Path, part: str, *, forbidden: bool, target: str = "native") 
 
 def on_processor() -> Any:
     """A recorded function of the processor."""
-    llvm = dr.llvm.ad
     frozen = dr.freeze(looped)
     for n in (8, 12):
-        frozen(llvm.Float(floats(n).numpy()), llvm.Int(numbers(n).numpy() % 5))
+        frozen(floats(n), Int(numbers(n)) % 5)
     return frozen
 
 
@@ -314,6 +313,7 @@ ON_PROCESSOR = dr.backend_v(Float) is dr.JitBackend.LLVM
 X86 = pytest.mark.skipif(processor.architecture() != "x86-64", reason="names of x86 processors")
 
 
+@pytest.mark.processor
 @X86
 def test_machine_code_for_other_processors(tmp_path: Path) -> None:
     file = tmp_path / "f.dr"
@@ -331,6 +331,7 @@ def test_machine_code_for_other_processors(tmp_path: Path) -> None:
     assert own == found == expected
 
 
+@pytest.mark.processor
 @X86
 def test_processors_that_this_one_is_not(tmp_path: Path) -> None:
     file = tmp_path / "f.dr"
@@ -519,6 +520,7 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
         ([80], TypeError, "'targets' is a list of names"),
     ],
 )
+@pytest.mark.processor
 @X86
 def test_targets_that_do_not_exist(
     targets: Any, error: type[Exception], why: str, tmp_path: Path
@@ -531,6 +533,7 @@ def test_targets_that_do_not_exist(
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.processor
 def test_targets_without_code_generation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(architecture: str) -> Any:
         raise RuntimeError("no such target")

@@ -204,9 +204,7 @@ def _for_target(name: str, w: Writer, what: str) -> dict[str, Any]:
         raise ValueError(f"{what}: targets: Numba has compiled functions for this processor alone")
     contract = bool(flags.current & flags.JitFlag.FastMath)
     with processor.compiling_for(target):
-        rows = []
-        for k in w.kernels:
-            rows.append([_compiled(k, contract, w)] if k.device.on_host else [])
+        rows = [[_compiled(k, contract, w)] if k.device.on_host else [] for k in w.kernels]
         start = w.array(np.frombuffer(launcher.code_for_chosen(), np.uint8))
     needs = [sys.platform, target.architecture, *target.features]
     return {"needs": needs, "made": _made_by(), "code": rows, "launcher": start}
@@ -221,16 +219,17 @@ def _for_gpu(name: str, w: Writer, what: str) -> dict[str, Any]:
         raise ValueError(f"{what}: targets: no GPU is {name!r}. Expected one of {expected}")
     if all(k.device.on_host for k in w.kernels):
         raise ValueError(f"{what}: targets: {name!r} is a GPU, and none runs the function")
-    rows = []
-    for k in w.kernels:
-        of_kernel: list[list[Any]] = []
-        kernel: Any = k
-        for setting in () if k.device.on_host else [*kernel.codes]:
-            code, has_finish = kernel.code_for_capability(names[name], setting)
-            of_kernel.append([setting, has_finish, w.array(np.frombuffer(code, np.uint8))])
-        rows.append(of_kernel)
+    rows = [[] if k.device.on_host else _of_gpu(k, names[name], w) for k in w.kernels]
     needs = ["cuda", *names[name]]
     return {"needs": needs, "made": _made_by(), "code": rows, "launcher": None}
+
+
+def _of_gpu(kernel: Any, capability: tuple[int, int], w: Writer) -> list[list[Any]]:
+    rows = []
+    for setting in [*kernel.codes] or [flags.current & kernel.flag_mask]:  # it may not have run yet
+        code, has_finish = kernel.code_for_capability(capability, setting)
+        rows.append([setting, has_finish, w.array(np.frombuffer(code, np.uint8))])
+    return rows
 
 
 def _compiled(kernel: Any, contract: bool, w: Writer) -> list[Any]:
