@@ -1,14 +1,19 @@
 """The processor that kernels are compiled for: this machine's, or the one that `DRJIT_TARGET_CPU`
 names in LLVM's spelling, if this machine has all its instructions. llvmlite is imported only where
 the system does not say enough about the processor.
+
+For files that other machines load, a thread compiles for another processor (`compiling_for`).
 """
 
 import os
 import sys
-import threading
-from collections.abc import Sequence
+from _thread import _local
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
+
+from .tuples import NamedTuple
 
 # Features that kernels need: without these, LLVM calls functions of a library that is not there.
 _REQUIRED = {"x86-64": ("avx2", "fma", "f16c"), "aarch64": ("neon",)}
@@ -20,6 +25,19 @@ _USED_PREFIXES = (
 )  # fmt: skip
 # Features of ARM processors, of which LLVM lists only those that are present.
 _ARM_FEATURES = ("neon", "sve", "sve2", "fullfp16", "bf16", "i8mm", "dotprod", "lse")
+# What kernels may also use of another ARM processor.
+_MORE_ARM_FEATURES = ("rdm", "crc", "rcpc")
+# What LLVM's generic ARM processor has, but not all others: they would seem to lack all it has.
+_NOT_COMPARED = (
+    "-trbe,-fuse-aes,-fuse-adrp-add,-enable-select-opt,-predictable-select-expensive,"
+    "-use-postra-scheduler,"
+)
+# Linux's names of features, without punctuation, where LLVM has others.
+_LINUX_NAMES = {
+    "sse3": "pni", "bmi": "bmi1", "lzcnt": "abm", "crc32": "sse42", "neon": "asimd",
+    "fullfp16": "asimdhp", "dotprod": "asimddp", "lse": "atomics", "rdm": "asimdrdm",
+    "crc": "crc32", "rcpc": "lrcpc",
+}  # fmt: skip
 _BASIC_PROCESSOR = {"x86-64": "x86-64", "aarch64": "generic"}
 # Processors that an error may suggest; LLVM knows many more.
 _SUGGESTED = {
@@ -34,12 +52,104 @@ _SUGGESTED = {
 }  # fmt: skip
 
 
-class _Assumed(threading.local):
-    register_bytes = 0
+class Target(NamedTuple):
+    """A processor to compile for: its architecture, its name in LLVM's spelling, and the features
+    that code for it may need."""
+
+    architecture: str
+    name: str
+    features: tuple[str, ...]
+    switches: str  # LLVM's list of features, which may take some from what the name says
+
+    @property
+    def register_bytes(self) -> int:
+        if self.architecture == "aarch64":
+            return 16
+        return 64 if "avx512f" in self.features else 32
 
 
-assumed = _Assumed()
-"""What this thread compiles for, if that is another processor."""
+class _Chosen(_local):
+    target: Target | None = None
+
+
+_chosen = _Chosen()
+
+
+@contextmanager
+def compiling_for(target: Target) -> Iterator[None]:
+    """Has this thread compile for another processor."""
+    _chosen.target = target
+    try:
+        yield
+    finally:
+        _chosen.target = None
+
+
+def chosen() -> Target | None:
+    """Returns the processor that this thread compiles for, None for that of this machine."""
+    return _chosen.target
+
+
+def named(name: str) -> Target:
+    """Returns a processor by its name, `native` or one of LLVM's.
+
+    Raises:
+        ValueError: kernels cannot be compiled for such a processor.
+    """
+    own = architecture()
+    if name == "native":
+        name, switches = target()
+        found = [f[1:] for f in switches.split(",") if f[:1] == "+"]
+        used = tuple([f for f in found if f.startswith(_USED_PREFIXES)])
+        return Target(own, name, used, switches)
+    kinds = sorted(_REQUIRED, key=lambda kind: (name not in _SUGGESTED[kind], kind != own))
+    problem = ""
+    for kind in kinds:
+        try:
+            backend(kind)
+        except RuntimeError:
+            problem += f"; llvmlite was built without code generation for {kind}"
+            continue
+        names = [n for n in binding().get_host_cpu_features() if n.startswith(_USED_PREFIXES)]
+        if kind == "aarch64":
+            names = [*_ARM_FEATURES, *_MORE_ARM_FEATURES]
+        features = _features((name,), names, kind)[0]
+        if features.issuperset(_REQUIRED[kind]):
+            switches = ",".join([f"+{feature}" for feature in sorted(features)])
+            return Target(kind, name, tuple(sorted(features)), switches)
+    needed = " or ".join([f"{', '.join(_REQUIRED[kind])} ({kind})" for kind in kinds])
+    raise ValueError(
+        f"LLVM knows no processor {name!r} with what kernels need, {needed}{problem}. Expected "
+        f"'native', or a name such as {', '.join(map(repr, _SUGGESTED[kinds[0]][:5]))}"
+    )
+
+
+def runs(architecture: str, features: Sequence[str]) -> bool:
+    """Returns whether this processor has all of some features. On Linux, LLVM is not loaded for
+    that."""
+    if architecture != ("aarch64" if _is_arm() else "x86-64"):
+        return False
+    host = _cpu_info()
+    if (os.environ.get("DRJIT_TARGET_CPU") or "native") != "native" or not host:
+        return {*target()[1].split(",")}.issuperset([f"+{name}" for name in features])
+    present = (host.get("flags") or host.get("Features") or "").replace("_", "").split()
+    return {*present}.issuperset(
+        [_LINUX_NAMES.get(name, name.replace(".", "").replace("_", "")) for name in features]
+    )
+
+
+def backend(architecture: str) -> Any:
+    """Returns LLVM's code generation for an architecture, with this machine's system.
+
+    Raises:
+        RuntimeError: llvmlite does not have it.
+    """
+    llvm = binding()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    system = str(llvm.get_process_triple()).partition("-")[2]
+    names = {"x86-64": "x86_64", "aarch64": "arm64" if "apple" in system else "aarch64"}
+    return llvm.Target.from_triple(f"{names[architecture]}-{system}")
 
 
 def binding() -> Any:
@@ -99,17 +209,21 @@ def architecture() -> str:
     return "x86-64" if name == "x86_64" else "aarch64" if name == "arm64" else name
 
 
-def _features(processors: Sequence[str], names: Sequence[str]) -> list[set[str]]:
-    """Returns which of the features each processor has. LLVM tells this indirectly: it inlines a
-    function that is compiled with a feature only into functions that are compiled with it, too.
+def _features(
+    processors: Sequence[str], names: Sequence[str], other: str | None = None
+) -> list[set[str]]:
+    """Returns which of the features each processor has, of this machine's architecture or another.
+    LLVM tells this indirectly: it inlines a function that is compiled with a feature only into
+    functions that are compiled with it, too.
     """
-    llvm = binding()
+    llvm, kind = binding(), other or architecture()
     # Without the first feature, LLVM ends the process at the name of a 32-bit processor.
-    base = "+64bit," if architecture() == "x86-64" else ""
-    basic = _BASIC_PROCESSOR.get(architecture(), "")
+    base = "+64bit," if kind == "x86-64" else ""
+    basic = _BASIC_PROCESSOR.get(kind, "")
+    less = _NOT_COMPARED if kind == "aarch64" else ""
     lines = []
     for k, name in enumerate(names):
-        features = f'"target-features"="{base}+{name}"'
+        features = f'"target-features"="{base}{less}+{name}"'
         body = f"%y = mul i64 %x, {k + 3}\nret i64 %y"
         lines.append(f"define internal i64 @part{k}(i64 %x) #{k} {{\n{body}\n}}")
         lines.append(f'attributes #{k} = {{ "target-cpu"="{basic}" {features} }}')
@@ -123,7 +237,8 @@ def _features(processors: Sequence[str], names: Sequence[str]) -> list[set[str]]
             call = f"%y = call i64 @part{k}(i64 %x)"
             lines.append(f"define i64 @f{n}.{k}(i64 %x) #{number} {{\n{call}\nret i64 %y\n}}")
     module = llvm.parse_assembly("\n".join(lines), llvm.create_context())
-    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine()
+    found = backend(kind) if other else llvm.Target.from_triple(llvm.get_process_triple())
+    machine = found.create_target_machine()
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
@@ -174,8 +289,8 @@ def _is_arm() -> bool:
 def register_bytes() -> int:
     """Returns the size of the vector registers that kernels are compiled for: 64 bytes with
     AVX-512, 32 on other x86 processors, 16 on ARM."""
-    if assumed.register_bytes:
-        return assumed.register_bytes
+    if (other := _chosen.target) is not None:
+        return other.register_bytes
     wish, host = os.environ.get("DRJIT_TARGET_CPU") or "native", _cpu_info()
     if _is_arm():
         return 16

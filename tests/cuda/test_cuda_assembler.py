@@ -189,6 +189,15 @@ def test_the_emulator_takes_ptx(broken):
     assert broken.calls == 0
 
 
+def test_code_for_other_gpus(broken, monkeypatch):
+    made = assembler.for_capability((8, 0), "good", "k"), broken.calls
+    assert made == (b"\x7fELFsm_80", 1)
+    assert assembler.for_capability((9, 0), ".target sm_90a\n", "k") == b"\x7fELFsm_90a"
+    assert assembler.for_capability((8, 0), "bad", "k") == b"bad\0"
+    monkeypatch.setattr(assembler, "tools", tuple)
+    assert assembler.for_capability((12, 0), "good", "k") == b"good\0"
+
+
 def test_an_error_of_the_driver_shows_the_ptx(library):
     library.log = b"ptxas, line 3: error"
     with pytest.raises(CudaError) as found:

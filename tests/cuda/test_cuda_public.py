@@ -458,3 +458,11 @@ def test_frozen_kernels_with_records_and_accumulators(gpu, monkeypatch):
     with pytest.raises(IndexError, match=line):
         found.numpy()
     dr.sync_thread()
+
+
+def test_numbers_that_are_the_same_in_each_packet():
+    """A store of several lanes has them as constants of floating point."""
+    mod = dr.cuda
+    for cls, whole in ((mod.Float, mod.UInt), (mod.Float64, mod.UInt), (mod.Float16, mod.Int)):
+        x = cls(dr.arange(whole, 17) % 4)
+        assert x.numpy().tolist() == [k % 4 for k in range(17)]

@@ -10,6 +10,7 @@ import pytest
 from directional import check
 
 import drjit as dr
+from drjit import nn
 from drjit.ad import graph
 from drjit.llvm.ad import Array2f64, Bool, Float, Float16, TensorXf64, UInt
 from drjit.llvm.ad import Float64 as F
@@ -914,3 +915,28 @@ def test_what_a_body_computes_for_nothing_holds_no_target(flow):
     FLOWS[flow]("symbolic", body, x, F(T))
     dr.eval(one)
     assert one._node.data is memory
+
+
+@pytest.mark.parametrize("size", [1, 3, 17])
+def test_a_mask_that_is_evaluated_on_the_way_says_nothing_of_lanes_behind_the_last_one(
+    size, monkeypatch
+):
+    """A packet has more lanes than such arrays."""
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "compiled")
+    x, target = dr.opaque(UInt, 5, size), dr.zeros(UInt, 1)
+    weights = dr.opaque(Float, 1, 4)
+    dr.enable_grad(weights)
+    net = nn.MatrixView()
+    net.buffer, net.dtype, net.size = weights, dr.VarType.Float32, 4
+    net.shape, net.stride, net.offset = (2, 2), 2, 0
+
+    def body(x):
+        y = dr.switch(x * 0, [lambda a: a + 1], x, mode="evaluated")
+        dr.eval(y)
+        dr.scatter_add(target, dr.full(UInt, 1, size), UInt(0))
+        dr.backward(sum(net @ nn.CoopVec(Float(2), Float(3)) * Float(x - 4)))
+        return y
+
+    found = dr.if_stmt((x,), x > 2, body, lambda x: x, mode="evaluated")
+    assert found[0] == 6 and target[0] == size
+    assert weights.grad.numpy().tolist() == [2 * size, 3 * size] * 2

@@ -35,7 +35,9 @@ from drjit.auto.ad import (
 from drjit.flow.freeze import saved
 from drjit.function.exchange import array_file
 from drjit.function.exchange.array_file import FileFormatError
+from drjit.jit import processor
 from drjit.jit.cpu import launcher
+from drjit.jit.device import find
 from drjit.opt import Adam
 from drjit_examples import neural_field
 
@@ -257,6 +259,119 @@ def test_a_program_without_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert found == repr(expected) and compiled == str(on_gpu)  # PTX is written by LLVM
 
 
+REPEAT = """
+import sys
+import numpy as np
+from drjit.flow.freeze import saved
+from drjit.jit import processor
+from drjit.jit.cpu import kernel, launcher
+import drjit as dr
+from drjit.llvm.ad import Float, Int
+file, part, forbidden, result = sys.argv[1:]
+if part == "lacking":
+    processor.runs = lambda architecture, features: False
+if part != "own":
+    saved._machine = lambda device: ["another"]
+if forbidden == "forbidden":
+    def refused(*arguments, **options):
+        raise AssertionError("something is compiled")
+    kernel.CpuKernel.compiled = launcher.loader.compiled = refused
+f = dr.load(file, trusted=True)
+x = np.random.default_rng(20000).uniform(-1, 1, 20000).astype(np.float32)
+np.save(result, f(Float(x), Int(np.arange(20000) % 5)).numpy())
+print(*{"llvmlite"} & {*sys.modules})
+"""
+
+
+def repeated(file: Path, part: str, *, forbidden: bool, target: str = "native") -> Any:
+    """What a program without the code gets, and what it has imported."""
+    folder = file.parent / f"cache-{part}-{forbidden}-{target}"
+    path, result = os.pathsep.join(sys.path), file.parent / "result.npy"
+    env = {
+        **os.environ, "DRJIT_CACHE_DIR": str(folder), "PYTHONPATH": path,
+        "DRJIT_TARGET_CPU": target, "DRJIT_TIER": "compiled",
+    }  # fmt: skip
+    how = "forbidden" if forbidden else ""
+    command = [sys.executable, "-c", REPEAT, str(file), part, how, str(result)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return np.load(result).tobytes(), done.stdout.split()
+
+
+def on_processor() -> Any:
+    """A recorded function of the processor."""
+    frozen = dr.freeze(looped)
+    for n in (8, 12):
+        frozen(floats(n), Int(numbers(n)) % 5)
+    return frozen
+
+
+# What Linux says of some processors, as far as kernels may use it.
+_V3 = "sse sse2 pni ssse3 fma sse4_1 sse4_2 movbe popcnt avx f16c lahf_lm abm bmi1 avx2 bmi2"
+LINUX = {"haswell": _V3, "skylake-avx512": f"{_V3} avx512f avx512dq adx avx512cd avx512bw avx512vl"}
+ON_PROCESSOR = dr.backend_v(Float) is dr.JitBackend.LLVM
+X86 = pytest.mark.skipif(processor.architecture() != "x86-64", reason="names of x86 processors")
+
+
+@pytest.mark.processor
+@X86
+def test_machine_code_for_other_processors(tmp_path: Path) -> None:
+    file = tmp_path / "f.dr"
+    dr.save(file, on_processor(), targets=["x86-64-v3", "x86-64-v4", "neoverse-n1"])
+    arrays, facts = saved.described(on_processor(), "test", ["neoverse-n1"])
+    ((_, _, number),) = facts["targets"][0]["code"][0]
+    if sys.platform == "linux":
+        assert arrays[number].tobytes()[18:20] == b"\xb7\0"  # ELF's number of AArch64
+    own, imported = repeated(file, "own", forbidden=True)
+    assert not imported or sys.platform != "linux"
+    found, imported = repeated(file, "target", forbidden=True)
+    assert not imported or sys.platform != "linux"
+    dr.save(file, on_processor())
+    expected, _ = repeated(file, "text", forbidden=False, target="x86-64-v3")
+    assert own == found == expected
+
+
+@pytest.mark.processor
+@X86
+def test_processors_that_this_one_is_not(tmp_path: Path) -> None:
+    file = tmp_path / "f.dr"
+    dr.save(file, on_processor(), targets=["neoverse-n1", "x86-64-v3"])
+    expected, _ = repeated(file, "own", forbidden=True)
+    assert repeated(file, "lacking", forbidden=False) == (expected, ["llvmlite"])
+    dr.save(file, on_processor(), targets=["neoverse-n1"])
+    assert repeated(file, "target", forbidden=False)[0] == expected
+
+
+def test_the_best_fitting_code_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["x86-64-v3", "alderlake", "x86-64-v4", "znver4", "neoverse-n1"]
+    wanted = {name: processor.named(name) for name in names}
+    parts = [
+        {"needs": [sys.platform, t.architecture, *t.features], "made": saved._made_by(), "name": n}
+        for n, t in wanted.items()
+    ]
+    facts = {"machines": {"LLVM": ["another"]}, "targets": parts}
+
+    def best_name() -> str | None:
+        found = saved._fitting(facts, find(dr.JitBackend.LLVM))
+        return None if found is None else found["name"]
+
+    monkeypatch.setattr(processor, "_is_arm", lambda: False)
+    monkeypatch.delenv("DRJIT_TARGET_CPU", raising=False)
+    for flags, best in (
+        ("sse avx2", None),
+        (LINUX["haswell"], "x86-64-v3"),
+        (LINUX["skylake-avx512"], "x86-64-v4"),
+    ):
+        monkeypatch.setattr(processor, "_cpu_info", lambda flags=flags: {"flags": flags})
+        assert best_name() == best
+    parts[2]["made"] = ["another version"]
+    assert best_name() == "x86-64-v3"
+    monkeypatch.setattr(processor, "_is_arm", lambda: True)
+    flags = "fp asimd evtstrm aes crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp"
+    monkeypatch.setattr(processor, "_cpu_info", lambda: {"Features": flags})
+    assert best_name() == "neoverse-n1"
+
+
 DRAW = """
 import sys
 import drjit as dr
@@ -288,6 +403,62 @@ def test_a_trained_field_is_drawn_by_a_program_without_it(
     assert not done.stdout.split()
     found = np.clip(dr.load(drawn)["picture"], 0, 1)
     np.testing.assert_allclose(found, learnt, rtol=0, atol=2e-3 if half else 1e-5)
+
+
+ON_GPU = """
+import sys
+import drjit as dr
+from drjit.cuda.ad import Float, UInt
+from drjit.jit.cuda import assembler
+from drjit.jit.cuda.kernel import CudaKernel
+assembler.tools = tuple  # as the emulator runs PTX
+def computed(x, k):
+    total = dr.zeros(Float, 4)
+    dr.scatter_add(total, x, k % 4)
+    return dr.sin(x), total + dr.sum(x)
+def shown(f):
+    x, k = Float([n / 7 for n in range(40)]), UInt([*range(40)])
+    print(*[a.numpy().tobytes().hex() for a in f(x, k)])
+file, *targets = sys.argv[1:]
+if targets:
+    f = dr.freeze(computed)
+    shown(f)
+    dr.save(file, f, targets=targets)
+    try:
+        dr.save(file + ".dr", f, targets=["x86-64-v3"])
+    except ValueError as error:
+        assert "'x86-64-v3' is a processor, and none runs the function" in str(error)
+else:
+    kinds = []
+    def lowered(self, *options, lowered=CudaKernel.lowered):
+        kinds.append(self.device.capability)
+        return lowered(self, *options)
+    CudaKernel.lowered = lowered
+    f = dr.load(file, trusted=True)
+    shown(f)
+    print(len(kinds))
+"""
+
+
+def test_machine_code_for_other_gpus(tmp_path: Path) -> None:
+    file = tmp_path / "f.dr"
+
+    def run(capability: str, *targets: str) -> list[str]:
+        env = {
+            **os.environ, "DRJIT_CUDA": f"emulated:{capability}", "DRJIT_LIBCUDA_PATH": "",
+            "DRJIT_CACHE_DIR": str(tmp_path / capability), "PYTHONPATH": os.pathsep.join(sys.path),
+        }  # fmt: skip
+        command = [sys.executable, "-c", ON_GPU, str(file), *targets]
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    expected = run("9.0", "sm_80", "sm_89")
+    assert not Path(f"{file}.dr").exists()
+    for capability in ("8.0", "8.9"):
+        assert run(capability) == [*expected, "0"]
+    *found, count = run("8.6")
+    assert found == expected and int(count) > 0
 
 
 # ---- What is refused
@@ -334,6 +505,43 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
     dr.save(file, recorded())
     with pytest.raises(TypeError, match="without 'state'"):
         dr.load(file, {"x": Float(1)})
+
+
+@pytest.mark.parametrize(
+    ("targets", "error", "why"),
+    [
+        (["quux"], ValueError, "no processor 'quux' with what kernels need.*such as 'x86-64-v3'"),
+        (["x86-64-v2"], ValueError, "no processor 'x86-64-v2' with what kernels need, avx2, fma"),
+        (["x86-64-v3", "pentium"], ValueError, "no processor 'pentium'"),
+        ("native", TypeError, "'targets' is a list of names, got 'native'"),
+        (["sm_80"], ValueError, "'sm_80' is a GPU, and none runs the function"),
+        (["sm_81"], ValueError, "no GPU is 'sm_81'. Expected one of sm_70, .*, sm_90, sm_100"),
+        (["sm_90a"], ValueError, "no GPU is 'sm_90a'"),
+        ([80], TypeError, "'targets' is a list of names"),
+    ],
+)
+@pytest.mark.processor
+@X86
+def test_targets_that_do_not_exist(
+    targets: Any, error: type[Exception], why: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "f.dr"
+    with pytest.raises(error, match=f"dr.save.*{why}"):
+        dr.save(file, on_processor(), targets=targets)
+    with pytest.raises(TypeError, match="'targets' are for the machine code of frozen functions"):
+        dr.save(tmp_path / "f.npz", {"x": Float(1)}, targets=["native"])
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.processor
+def test_targets_without_code_generation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(architecture: str) -> Any:
+        raise RuntimeError("no such target")
+
+    monkeypatch.setattr(processor, "backend", missing)
+    with pytest.raises(ValueError, match="llvmlite was built without code generation for aarch64"):
+        dr.save(tmp_path / "f.dr", on_processor(), targets=["neoverse-n1"])
+    assert not [*tmp_path.iterdir()]
 
 
 def test_versions(tmp_path: Path) -> None:
@@ -396,7 +604,7 @@ def test_texts_are_checked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [50, pytest.param(2000, marks=pytest.mark.sweep)])
 def test_damaged_files(tmp_path: Path, count: int) -> None:
     file = tmp_path / "f.dr"
-    dr.save(file, recorded())
+    dr.save(file, recorded(), targets=["native" if ON_PROCESSOR else "sm_80"])
     whole, r, failed = file.read_bytes(), random.Random(count), 0
     for k in range(count):
         file.write_bytes((mutated, mutated_members)[k % 2](whole, r))

@@ -150,7 +150,8 @@ def test_graphs_are_drawn(tmp_path, monkeypatch):
     assert str(drawing) == drawing.source == dr.graphviz(as_string=True)
     text = drawing._repr_svg_()
     assert "a &lt;b&gt; &amp; {c}" in text and ">fma<" in text
-    assert len(svg_boxes(text)) == len(re.findall(r"^ {4}\d+ \[", drawing.source, re.M))
+    count = len(re.findall(r"^ {4}\d+ \[", drawing.source, re.M))  # those of other tests as well
+    assert len(svg_boxes(text)) == min(count, 1000)
     assert drawing.save(tmp_path / "x.svg").read_text(encoding="utf-8") == text
     assert drawing.save(tmp_path / "x.gv").read_text(encoding="utf-8") == drawing.source
     opened = []

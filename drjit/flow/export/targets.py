@@ -14,23 +14,19 @@ from ...jit.tuples import NamedTuple
 from .driver import SPACE, Module
 from .interface import CannotExport
 
-# Processors with registers of 64 bytes.
-_WIDE = ("x86-64-v4", "skylake-avx512", "icelake-server", "sapphirerapids", "znver4", "znver5")
 _DEFAULT = {"x86-64": "x86-64-v3", "aarch64": "generic"}
 _TRIPLES = {"x86-64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
 
 
 class Target(NamedTuple):
-    """A system, a processor with its features, and the size of its registers."""
+    """A system as LLVM spells it, and a processor."""
 
     triple: str
-    cpu: str
-    features: str
-    register_bytes: int
+    processor: processor.Target
 
     @property
     def title(self) -> str:
-        return f"{self.triple}, {self.cpu}"
+        return f"{self.triple}, {self.processor.name}"
 
 
 def machine(target: str | None, what: str) -> Target:
@@ -42,8 +38,7 @@ def machine(target: str | None, what: str) -> Target:
     """
     here = str(llvm.binding.get_process_triple())
     if target is None:
-        name, features = processor.target()
-        return Target(here, name, features, processor.register_bytes())
+        return Target(here, processor.named("native"))
     triple, _, cpu = target.partition(":")
     kinds = processor._SUGGESTED
     if (not cpu and triple.count("-") < 2) or any(triple in names for names in kinds.values()):
@@ -62,16 +57,16 @@ def machine(target: str | None, what: str) -> Target:
             "as x86_64-unknown-linux-gnu, aarch64-apple-darwin or x86_64-pc-windows-msvc, or one "
             "with a processor, SYSTEM:PROCESSOR"
         )
-    width = 16 if kind == "aarch64" else 64 if cpu in _WIDE else 32
-    return Target(triple, cpu, "", width)
+    return Target(triple, processor.named(cpu))
 
 
 def _code_generator(target: Target, level: int) -> Any:
     binding = llvm.binding
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
+    cpu, features = target.processor.name, target.processor.switches
     return binding.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="small"
+        cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small"
     )
 
 
@@ -105,15 +100,12 @@ def _kernel(
     c: Any, text: str, tails: dict[int, int], symbol: str, target: Target, contract: bool
 ) -> tuple[str, str]:
     """Returns the optimized module of a kernel, and what others declare of it."""
-    width = target.register_bytes
-    processor.assumed.register_bytes = width
-    try:
+    width = target.processor.register_bytes
+    with processor.compiling_for(target.processor):
         lanes = packet_width.packet_lanes(text)
         made = kernels.module_text(
             text, symbol, lanes, contract, machine=Machine(width, width == 64), tails=tails
         )
-    finally:
-        processor.assumed.register_bytes = 0
     declared = [f"declare void @{symbol}(ptr, i64, i64, i64, i64)"]
     finish = f"@{symbol}_finish(ptr, i64, i64)"
     declared.append(

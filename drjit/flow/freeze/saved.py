@@ -5,6 +5,7 @@ file that repeats them, without tracing and without the program that wrote it.
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import MethodType
@@ -14,7 +15,7 @@ from ...array import leaf, tree
 from ...array.base import ArrayBase
 from ...function.ad.grad import enable_grad
 from ...function.exchange import kernel_pack
-from ...jit import flags
+from ...jit import flags, log, processor
 from ...jit.backend import JitBackend
 from ...jit.cpu import launcher, variants
 from ...jit.cpu.kernel import CompiledCode
@@ -22,6 +23,7 @@ from ...jit.ir.node import BUFFER, LITERAL, literal
 from ...jit.lazy import np
 from ...jit.run import cache, freeze, freeze_size, schedule
 from ...jit.run.freeze import Recording
+from ...jit.target import foreign
 from ...jit.text.user.reading import Source
 from ...jit.text.user.text import read
 from .explain import differences
@@ -98,12 +100,14 @@ def _shown(key: Sequence[Any]) -> str:
 
 
 def described(
-    function: Frozen | SavedFunction, what: str
+    function: Frozen | SavedFunction, what: str, targets: Sequence[str] = ()
 ) -> tuple[list[np.ndarray], dict[str, Any]]:
-    """Returns the arrays of a file for a frozen function, and its facts.
+    """Returns the arrays of a file for a frozen function, and its facts. There is machine code for
+    this machine, and for the `targets`.
 
     Raises:
         RuntimeError: there is nothing to save, or a loaded function could not do the same.
+        ValueError: there is no machine code of the function for a target.
         TypeError: the function refers to objects that cannot be saved.
     """
     if getattr(function, "_state_fn", None) is not None:
@@ -137,6 +141,7 @@ def described(
         "kernels": kernels, "classes": w.classes,
         "machines": {d.backend.name: _machine(d) for d in {k.device for k in w.kernels}},
         "code": [_machine_code(k, w) for k in w.kernels], "launcher": _launcher(w),
+        "targets": [_for_target(name, w, what) for name in targets],
     }  # fmt: skip
     return w.arrays, {"function": VERSION, **facts, "digest": digest(w.arrays, facts)}
 
@@ -153,8 +158,12 @@ def digest(arrays: Sequence[np.ndarray], facts: dict[str, Any]) -> str:
 def _machine(device: Any) -> list[str]:
     """Returns what the machine code of kernels of a device depends on."""
     made_by = kernel_pack.machine() if device.on_host else device.image_facts()
-    own = kernel_pack.contents_of_package(), int(flags.current & _COMPILING)
-    return [*map(str, (*made_by, *own))]
+    return [*map(str, made_by), *_made_by()]
+
+
+def _made_by() -> list[str]:
+    """Returns what all machine code depends on."""
+    return [kernel_pack.contents_of_package(), str(int(flags.current & _COMPILING))]
 
 
 def _machine_code(kernel: Any, w: Writer) -> list[list[Any]]:
@@ -179,6 +188,58 @@ def _launcher(w: Writer) -> int | None:
     return None if code is None else w.array(np.frombuffer(code, np.uint8))
 
 
+def _for_target(name: str, w: Writer, what: str) -> dict[str, Any]:
+    """Returns the machine code for a processor, by its name in LLVM, or for GPUs of a compute
+    capability, and what that needs."""
+    if name.startswith("sm_"):
+        return _for_gpu(name, w, what)
+    try:
+        target = processor.named(name)
+    except ValueError as error:
+        raise ValueError(f"{what}: targets: {error}") from None
+    kernels = [k for k in w.kernels if k.device.on_host]
+    if not kernels:
+        raise ValueError(f"{what}: targets: {name!r} is a processor, and none runs the function")
+    if any(f"{other}(" in k.text for k in kernels for other in [*foreign.functions]):
+        raise ValueError(f"{what}: targets: Numba has compiled functions for this processor alone")
+    contract = bool(flags.current & flags.JitFlag.FastMath)
+    with processor.compiling_for(target):
+        rows = [[_compiled(k, contract, w)] if k.device.on_host else [] for k in w.kernels]
+        start = w.array(np.frombuffer(launcher.code_for_chosen(), np.uint8))
+    needs = [sys.platform, target.architecture, *target.features]
+    return {"needs": needs, "made": _made_by(), "code": rows, "launcher": start}
+
+
+def _for_gpu(name: str, w: Writer, what: str) -> dict[str, Any]:
+    from ...jit.target.cuda import nvptx
+
+    names = {f"sm_{number}": divmod(number, 10) for number in nvptx.CAPABILITIES}
+    if name not in names:
+        expected = ", ".join(names)
+        raise ValueError(f"{what}: targets: no GPU is {name!r}. Expected one of {expected}")
+    if all(k.device.on_host for k in w.kernels):
+        raise ValueError(f"{what}: targets: {name!r} is a GPU, and none runs the function")
+    rows = [[] if k.device.on_host else _of_gpu(k, names[name], w) for k in w.kernels]
+    needs = ["cuda", *names[name]]
+    return {"needs": needs, "made": _made_by(), "code": rows, "launcher": None}
+
+
+def _of_gpu(kernel: Any, capability: tuple[int, int], w: Writer) -> list[list[Any]]:
+    rows = []
+    for setting in [*kernel.codes] or [flags.current & kernel.flag_mask]:  # it may not have run yet
+        code, has_finish = kernel.code_for_capability(capability, setting)
+        rows.append([setting, has_finish, w.array(np.frombuffer(code, np.uint8))])
+    return rows
+
+
+def _compiled(kernel: Any, contract: bool, w: Writer) -> list[Any]:
+    from ...jit.target import simd
+
+    lanes = simd.packet_lanes(kernel.text)
+    made = simd.compile(kernel.text, kernel.name, lanes, contract, by_numba=False)
+    return [lanes, made.has_finish, w.array(np.frombuffer(made.code, np.uint8))]
+
+
 def _use_machine_code(kernel: Any, which: int, has_finish: bool, code: bytes) -> None:
     if not kernel.device.on_host:
         cache.put(kernel.key_of(which)[0], kernel.text, code, has_finish)
@@ -186,7 +247,12 @@ def _use_machine_code(kernel: Any, which: int, has_finish: bool, code: bytes) ->
         from ...jit.target.image import Loaded
 
         key = variants.key_of(kernel.text, variants.compiler_options(), which)
-        image = Loaded(code, kernel.name, has_finish)
+        try:
+            image = Loaded(code, kernel.name, has_finish)
+        except (ImportError, OSError) as error:  # there is no linker, or another library of C
+            text = "kernel %s: the machine code in the file cannot be used (%s)"
+            log.log(log.LogLevel.Warn, text, kernel.name, error)
+            return
         kernel.adopt(CompiledCode(image, "disk", variants.Variant(key, which), 0.0))
 
 
@@ -277,13 +343,9 @@ def loaded(
             read(Source(f"kernel {number}", what, 0, lines, 0, read.__code__, {}.__getitem__))
         r.kernels.append(_kernel(r.device(backend), text, r.value(layout), r.value(work)))
     if trusted:
-        key, present = launcher.cached()
-        for k, rows in zip(r.kernels, facts["code"], strict=True):
-            if facts["machines"][k.device.backend.name] == _machine(k.device):
-                for which, has_finish, code in rows:
-                    _use_machine_code(k, which, has_finish, arrays[code].tobytes())
-                if k.device.on_host and present is None and facts["launcher"] is not None:
-                    cache.put(key, "launcher", arrays[facts["launcher"]].tobytes(), False)
+        for device in {k.device for k in r.kernels}:
+            if (found := _fitting(facts, device)) is not None:
+                _use(found, device, r)
     structures: dict[tuple, Structure] = {}
     for row in facts["structures"]:
         made = Structure(row["last"], set(row["changing"]))
@@ -300,6 +362,33 @@ def loaded(
     objects = _ReadObjects(r)
     state = [objects.value(text) for text in facts["state"]]
     return SavedFunction(facts["name"], structures, r, state)
+
+
+def _fitting(facts: dict[str, Any], device: Any) -> dict[str, Any] | None:
+    """Returns the part of a file with the best machine code for a device, None if there is none."""
+    if facts["machines"][device.backend.name] == _machine(device):
+        return facts
+    found = [t for t in facts.get("targets", ()) if t["made"] == _made_by() and _runs(t, device)]
+    return max(found, key=lambda t: ("avx512f" in t["needs"], len(t["needs"])), default=None)
+
+
+def _runs(target: dict[str, Any], device: Any) -> bool:
+    system, *needs = target["needs"]
+    if not device.on_host:
+        return bool(system == "cuda" and needs == [*device.capability])
+    return system == sys.platform and processor.runs(needs[0], needs[1:])
+
+
+def _use(found: dict[str, Any], device: Any, r: Reader) -> None:
+    """Has kernels of a device run the machine code of a part of a file."""
+    for k, rows in zip(r.kernels, found["code"], strict=True):
+        if k.device is device:
+            for which, has_finish, code in rows:
+                _use_machine_code(k, which, has_finish, r.arrays[code].tobytes())
+    if device.on_host and found["launcher"] is not None:
+        key, present = launcher.cached()
+        if present is None:
+            cache.put(key, "launcher", r.arrays[found["launcher"]].tobytes(), False)
 
 
 def _kernel(device: Any, text: str, layout: Any, work: Any) -> Any:

@@ -14,7 +14,7 @@ from ...array.base import KernelValue
 from ...array.tree import Tree, rebuilt
 from ...jit.ir import op
 from ...jit.ir.node import LITERAL, Node, apply
-from ...jit.ir.scope import Scope, active, stack
+from ...jit.ir.scope import Scope, active, stack, within
 from ...jit.run import pending
 
 # ---- Lanes
@@ -48,9 +48,10 @@ class masked:
 
     def __init__(self, mask: Node, other: bool = False) -> None:
         if not other:
-            mask = apply(op.and_, mask, active())  # also stays within the arrays
+            mask = apply(op.and_, mask, active())
         scopes = stack()
-        self.scope = Scope(mask, scopes[-1].depth if scopes else 0)
+        # A mask among the operands may be evaluated meanwhile, hence `within`.
+        self.scope = Scope(within(mask), scopes[-1].depth if scopes else 0)
 
     def __enter__(self) -> set[int]:
         scopes, scope = stack(), self.scope

@@ -21,7 +21,7 @@ _VERSION = 1  # of the names and kinds of entries
 _NUMBERS = (bool, int, float, np.ndarray, np.generic)
 
 
-def save(path: str | os.PathLike[str], state: object, /) -> None:
+def save(path: str | os.PathLike[str], state: object, /, *, targets: Sequence[str] = ()) -> None:
     """Writes the state of a program to a file, from which `load` restores it exactly.
 
     The state is a PyTree, commonly a dictionary, of arrays and tensors of any type, numbers, text,
@@ -37,12 +37,15 @@ def save(path: str | os.PathLike[str], state: object, /) -> None:
 
     A frozen function is saved with its recordings and with the arrays that it uses besides its
     arguments, to a file with the suffix `.dr`; see docs/freezing.md. `load` makes a function of it
-    that does the same, in programs that have neither its code nor a compiler.
+    that does the same, in programs that have neither its code nor a compiler. Besides machine code
+    for this machine, the file has such code for each of the `targets`: processors that LLVM knows,
+    such as `"x86-64-v3"` and `"neoverse-n1"`, or, for functions of GPUs, compute capabilities, such
+    as `"sm_90"`.
 
     Raises:
         RuntimeError: a frozen function has not been recorded, or has a `state_fn`.
         ValueError: the suffix is not a known format, or not that of such a state; two entries have
-            the same name, or a nested array is ragged.
+            the same name, or a nested array is ragged; a target is unknown.
         TypeError: the state contains an object of another type.
         ImportError: the format needs a package that is not installed.
         OSError: the file cannot be written.
@@ -63,8 +66,10 @@ def save(path: str | os.PathLike[str], state: object, /) -> None:
     what = f"dr.save({str(path)!r})"
     array_file.format_of(path, what)
     if _is_frozen(state) or path.suffix.lower() == _FUNCTION:
-        _save_function(path, state, what)
+        _save_function(path, state, targets, what)
         return
+    if targets:
+        raise TypeError(f"{what}: 'targets' are for the machine code of frozen functions")
     found: dict[str, Any] = {}
     _collect(state, "", found, what)
     if not found:
@@ -152,14 +157,16 @@ def _of_functions() -> Any:
     return import_module("drjit.flow.freeze.saved")
 
 
-def _save_function(path: Path, state: Any, what: str) -> None:
+def _save_function(path: Path, state: Any, targets: Sequence[str], what: str) -> None:
     if not _is_frozen(state) or path.suffix.lower() != _FUNCTION:
         found = type_label(type(state))
         raise ValueError(
             f"{what}: files with the suffix {_FUNCTION!r} are those of frozen functions, and no "
             f"others are; this is a {found}"
         )
-    arrays, facts = _of_functions().described(state, what)
+    if isinstance(targets, str) or not all(isinstance(name, str) for name in targets):
+        raise TypeError(f"{what}: 'targets' is a list of names, got {short(targets)}")
+    arrays, facts = _of_functions().described(state, what, targets)
     array_file.write(path, {str(k): a for k, a in enumerate(arrays)}, facts, what)
 
 

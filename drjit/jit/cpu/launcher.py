@@ -60,6 +60,11 @@ def machine_code() -> bytes | None:
     return None if found is None else found.code
 
 
+def code_for_chosen() -> bytes:
+    """Returns the launcher's code for the processor that this thread compiles for."""
+    return loader.compiled("launcher", _EXPORTED, _LEVEL, None)
+
+
 @functools.cache
 def functions() -> SimpleNamespace:
     """Returns the compiled functions for ctypes, of which only `await_` releases the GIL, and the

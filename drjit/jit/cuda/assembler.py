@@ -176,8 +176,7 @@ def assemble(device: Any, ptx: str, name: str) -> bytes:
     tool = tool_of(device)
     if tool is not None:
         try:
-            target = "sm_{}{}".format(*device.capability)
-            code = tool.assemble(ptx, target + "a" * (f".target {target}a" in ptx))
+            code = tool.assemble(ptx, _target(device.capability, ptx))
             if tool not in _proven:
                 load = device.driver.load
                 device.driver.unload(device.queue.call_with_room(load, code))
@@ -189,6 +188,23 @@ def assemble(device: Any, ptx: str, name: str) -> bytes:
             text = "kernel %s: the driver translates the PTX, because %s failed (%s)"
             log.log(log.LogLevel.Info, text, name, tool.name, error)
     return ptx.encode() + b"\0"
+
+
+def for_capability(capability: tuple[int, int], ptx: str, name: str) -> bytes:
+    """Returns what drivers load for PTX on other GPUs: machine code by the first tool that can make
+    it, or else the PTX."""
+    for tool in tools():
+        try:
+            return tool.assemble(ptx, _target(capability, ptx))
+        except (AssemblerError, OSError) as error:
+            text = "kernel %s: %s makes no code for compute capability %d.%d (%s)"
+            log.log(log.LogLevel.Info, text, name, tool.name, *capability, error)
+    return ptx.encode() + b"\0"
+
+
+def _target(capability: tuple[int, int], ptx: str) -> str:
+    target = "sm_{}{}".format(*capability)
+    return target + "a" * (f".target {target}a" in ptx)
 
 
 def image_facts(device: Any) -> tuple[object, ...]:

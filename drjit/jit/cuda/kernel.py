@@ -23,6 +23,7 @@ from ..target.cuda import nvvm
 from ..target.cuda.function import EACH, PRIVATE_BYTES, Compiled
 from ..target.numpy.elementwise import ignored_number
 from ..text.program import Program
+from . import assembler
 from .memory import pattern_of
 
 # Plain numbers: testing for an enumeration member takes ten times as long.
@@ -315,12 +316,23 @@ class CudaKernel(Kernel):
         facts = "cuda", contract, setting, self.words, device.image_facts(), cache.gpu_files()
         return cache.digest(self.text, *facts, *route), setting
 
-    def lowered(self, contract: bool, setting: int = 0) -> Any:
+    def code_for_capability(self, capability: tuple[int, int], setting: int) -> tuple[bytes, bool]:
+        """Returns machine code for other GPUs, for a setting of the flags, as the disk cache has
+        it, and whether there is a finish function."""
+        contract = bool(flags.current & JitFlag.FastMath)
+        form = self.lowered(contract, self.key_of(setting)[1], capability)
+        image = assembler.for_capability(capability, form.code, self.name)
+        return _encoded(form._replace(code=""), image), bool(form.finish)
+
+    def lowered(
+        self, contract: bool, setting: int = 0, capability: tuple[int, int] | None = None
+    ) -> Any:
         """Returns the kernel as PTX, and how to launch it, for a setting of flags."""
         from ..target import cuda
 
         device: Any = self.device
-        options = contract, device.capability, bool(setting & _REDUCED), bool(setting & _NUMBA)
+        of = capability or device.capability
+        options = contract, of, bool(setting & _REDUCED), bool(setting & _NUMBA)
         packets = not setting & ONE_LANE
         return cuda.compile(self.text, self.name, self.words, *options, packets=packets)
 

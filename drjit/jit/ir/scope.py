@@ -14,7 +14,7 @@ from .. import flags
 from ..device import Device, chosen
 from . import dtype as dt
 from . import op
-from .node import Node, make, next_serial
+from .node import BUFFER, LITERAL, Node, make, next_serial
 
 ACTIVE = make(op.active, dt.mask, 1)
 """The lanes of a kernel where nothing restricts them further."""
@@ -30,13 +30,28 @@ class Scope:
     """A body being recorded: the mask of its lanes, the side effects so far, and weak references to
     the nodes that stand for their targets. `repeats` says that it is the body of a loop."""
 
-    __slots__ = ("afters", "depth", "effects", "mask", "repeats")
+    __slots__ = ("_mask", "afters", "depth", "effects", "repeats")
 
     def __init__(self, mask: Node, depth: int) -> None:
-        self.mask, self.depth = mask, depth
+        self._mask, self.depth = mask, depth
         self.repeats = False
         self.effects: list[Node] = []
         self.afters: list[Any] = []
+
+    @property
+    def mask(self) -> Node:
+        """The lanes that execute the code. If it has been evaluated meanwhile, its entries say
+        nothing about the lanes of a packet behind the last one."""
+        if self._mask.op is BUFFER:
+            self._mask = within(self._mask)
+        return self._mask
+
+
+def within(mask: Node) -> Node:
+    """Returns a mask restricted to the lanes that a kernel has."""
+    if mask is ACTIVE or mask.op is LITERAL:
+        return mask
+    return make(op.and_, dt.mask, mask.size, (mask, ACTIVE))
 
 
 class using:  # a class, because it takes less time than a generator

@@ -33,7 +33,7 @@ def addresses(
     entry = cache.get(key)
     if entry is None and not compiles:
         return {}
-    code = entry.code if entry else _compiled(modules, names, level, more)
+    code = entry.code if entry else compiled(modules, names, level, more)
     exported = sorted(names)
     library, found = image.load(code, exported)
     if entry is None:
@@ -54,7 +54,7 @@ def key_of(
     return cache.digest(modules, "native", *names, level, repr(more), objects.description(kinds))
 
 
-def _compiled(modules: str, names: Sequence[str], level: int, more: dict[str, str] | None) -> bytes:
+def compiled(modules: str, names: Sequence[str], level: int, more: dict[str, str] | None) -> bytes:
     """Returns the machine code of some functions."""
     from ..target.simd import linker, llvm
     from . import language  # not needed if the code is in the cache

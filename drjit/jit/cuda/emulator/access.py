@@ -270,6 +270,8 @@ class Accesses(Threads):
         """Writes elements, or tuples of consecutive ones. Of several threads that write to one
         address, the last one prevails."""
         rows = values if type(values) is tuple else (values,)
+        if any(r.dtype != rows[0].dtype for r in rows):  # registers, and a constant that is a float
+            rows = tuple([r.view(f"u{r.itemsize}") for r in rows])
         size = rows[0].itemsize * len(rows)
         address = self.resolve("write", size, base, offset, space, place, strong, rows[0])
         self.memory.writes += 1

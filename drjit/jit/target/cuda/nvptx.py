@@ -16,6 +16,8 @@ from ..simd import llvm
 _VERSIONS = {
     70: 80, 72: 80, 75: 80, 80: 80, 86: 80, 87: 80, 89: 80, 90: 81, 100: 86, 120: 87,
 }  # fmt: skip
+CAPABILITIES = sorted((*_VERSIONS, 88, 103, 110, 121))
+"""Those of all GPUs, as 90 for 9.0."""
 _OLDEST_LLVM = 22  # that of llvmlite 0.48
 
 LAYOUT = "e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"

@@ -39,10 +39,19 @@ def host() -> Machine:
 
 
 def new_machine(level: int = 2, *, jit: bool = False) -> Any:
-    name, features = processor.target()
+    return _machine(_target(), *processor.target(), level, jit)
+
+
+def _machine_of(target: processor.Target, level: int) -> Any:
+    """Returns a code generator for another processor."""
+    code_generator = processor.backend(target.architecture)
+    return _machine(code_generator, target.name, target.switches, level, False)
+
+
+def _machine(target: Any, name: str, features: str, level: int, jit: bool) -> Any:
     # Position-independent code with a small code model: valid at any address where a later process
     # loads it.
-    return _target().create_target_machine(
+    return target.create_target_machine(
         cpu=name, features=features, opt=level, reloc="pic", codemodel="small", jit=jit
     )
 
@@ -191,7 +200,8 @@ def object_code(
     `vectorizes` that there are loops over lanes, `plain` that no pass is needed. `level` is that of
     code generation, if the text does not decide.
     """
-    with compiler() as c:
+    other = processor.chosen()
+    with compiler() if other is None else compiler(_machine_of, other) as c:
         module = c.module(ir, uncombined, in_memory, vectorizes, plain)
         machine = c.machine(level_of(ir, plain) if level is None else level)
         return emit(machine, module, not as_text)
