@@ -460,7 +460,7 @@ def test_frozen_kernels_with_records_and_accumulators(gpu, monkeypatch):
     dr.sync_thread()
 
 
-def test_numbers_that_are_the_same_in_each_packet():
+def test_numbers_that_are_the_same_in_each_packet(gpu):
     """A store of several lanes has them as constants of floating point."""
     mod = dr.cuda
     for cls, whole in ((mod.Float, mod.UInt), (mod.Float64, mod.UInt), (mod.Float16, mod.Int)):

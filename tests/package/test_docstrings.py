@@ -9,6 +9,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,7 +67,13 @@ def examples() -> list[doctest.DocTest]:
     return list(first.values())
 
 
-@pytest.mark.parametrize("test", examples(), ids=lambda test: test.name)
+def parameter(test: doctest.DocTest) -> Any:
+    # Functions of single numbers for Numba run on the processor.
+    marks = [pytest.mark.processor] * test.name.endswith(".wrap")
+    return pytest.param(test, id=test.name, marks=marks)
+
+
+@pytest.mark.parametrize("test", [*map(parameter, examples())])
 def test_example(test: doctest.DocTest):
     types = importlib.import_module("drjit.auto.ad")
     names = {name: getattr(types, name) for name in dir(types) if not name.startswith("_")}
