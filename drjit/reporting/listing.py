@@ -181,7 +181,7 @@ def of_gpu(it: Any) -> Listing:
 def _for_gpu(capability: tuple[int, int], level: int) -> Any:
     from ..jit.target.cuda import nvptx
 
-    return _with_remarks(nvptx.new_machine(capability, level))
+    return _with_remarks(nvptx.new_machine(capability, False, level))
 
 
 # ---- Texts of LLVM

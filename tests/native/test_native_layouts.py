@@ -72,7 +72,7 @@ OTHERS = {
 def test_rooms_name_the_objects_that_their_code_knows(name, monkeypatch):
     room, used, attributes = import_module(name), set(), objects.attributes
     monkeypatch.setattr(objects, "attributes", lambda kind: used.add(kind) or attributes(kind))
-    loader._compiled(room.MODULES, room.exported(), 0, room.definitions())
+    loader.compiled(room.MODULES, room.exported(), 0, room.definitions())
     assert used == {*room.OBJECTS}
 
 
