@@ -26,18 +26,18 @@ class Assembling(Refusals):
         """From now on, texts are assembled where they are made."""
         compiled = nvptx.ptx
 
-        def ptx(ir: str, capability: tuple[int, int]) -> str:
-            text = compiled(ir, capability)
-            self.assemble(text, capability)
+        def ptx(ir: str, capability: tuple[int, int], accelerated: bool = False) -> str:
+            text = compiled(ir, capability, accelerated)
+            self.assemble(text, capability, accelerated)
             return text
 
         nvptx.ptx = ptx
 
-    def assemble(self, text: str, capability: tuple[int, int]) -> None:
+    def assemble(self, text: str, capability: tuple[int, int], accelerated: bool) -> None:
         """Assembles a text, for the oldest capability that the tool knows if that is newer."""
         start = time.perf_counter()
         self.totals["texts"] += 1
-        target = nvptx.architecture(max(capability, self.oldest))
+        target = nvptx.architecture(max(capability, self.oldest)) + "a" * accelerated
         try:
             kernels = resources(self.tool, text, target).values()
         except AssemblerError as error:
