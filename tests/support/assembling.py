@@ -33,7 +33,7 @@ class Assembling(Refusals):
 
         nvptx.ptx = ptx
 
-    def assemble(self, text: str, capability: tuple[int, int], accelerated: bool) -> None:
+    def assemble(self, text: str, capability: tuple[int, int], accelerated: bool = False) -> None:
         """Assembles a text, for the oldest capability that the tool knows if that is newer."""
         start = time.perf_counter()
         self.totals["texts"] += 1
