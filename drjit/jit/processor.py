@@ -7,7 +7,7 @@ For files that other machines load, a thread compiles for another processor (`co
 
 import os
 import sys
-from _thread import _local
+from _thread import get_ident
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -68,26 +68,22 @@ class Target(NamedTuple):
         return 64 if "avx512f" in self.features else 32
 
 
-class _Chosen(_local):
-    target: Target | None = None
-
-
-_chosen = _Chosen()
+_chosen: dict[int, Target] = {}  # by thread
 
 
 @contextmanager
 def compiling_for(target: Target) -> Iterator[None]:
     """Has this thread compile for another processor."""
-    _chosen.target = target
+    _chosen[get_ident()] = target
     try:
         yield
     finally:
-        _chosen.target = None
+        del _chosen[get_ident()]
 
 
 def chosen() -> Target | None:
     """Returns the processor that this thread compiles for, None for that of this machine."""
-    return _chosen.target
+    return _chosen.get(get_ident()) if _chosen else None
 
 
 def named(name: str) -> Target:
@@ -289,7 +285,7 @@ def _is_arm() -> bool:
 def register_bytes() -> int:
     """Returns the size of the vector registers that kernels are compiled for: 64 bytes with
     AVX-512, 32 on other x86 processors, 16 on ARM."""
-    if (other := _chosen.target) is not None:
+    if (other := chosen()) is not None:
         return other.register_bytes
     wish, host = os.environ.get("DRJIT_TARGET_CPU") or "native", _cpu_info()
     if _is_arm():

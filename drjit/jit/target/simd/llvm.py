@@ -39,7 +39,8 @@ def host() -> Machine:
 
 
 def new_machine(level: int = 2, *, jit: bool = False) -> Any:
-    return _machine(_target(), *processor.target(), level, jit)
+    name, features = processor.target()
+    return _machine(_target(), name, features, level, jit)
 
 
 def _machine_of(target: processor.Target, level: int) -> Any:
