@@ -293,6 +293,7 @@ def _prepare() -> Any:
     global _control, _address, _native, start
     _native = launcher.functions()
     control = launcher.new_control(thread_count(), submitted, SPIN_NS)
+    launcher.add_seats(control)  # a thread may wait before workers are started
     _address = ctypes.addressof(control)
     _control = control
     start = loader.bound("start", _native.start, _address)
@@ -302,7 +303,6 @@ def _prepare() -> Any:
 def _start() -> None:
     """Starts the workers. If an interrupt in here leads to too many, the surplus ends at once."""
     global _started
-    launcher.add_seats(_control)
     for index in range(thread_count()):
         try:
             launcher.start_thread(_native.work, _address)
