@@ -19,7 +19,8 @@ IMPORT_SECONDS = 5.0
 """How long a fork waits for other threads that import modules of the package."""
 
 own_threads: set[int] = set()
-"""The identifiers of the package's own threads."""
+"""The identifiers of the package's own threads, while they are at work: they run no code of the
+program then, as the collector is paused."""
 
 
 class LockError(RuntimeError):
@@ -161,6 +162,16 @@ def check_wait(what: str) -> None:
 def is_own_thread() -> bool:
     """Returns whether the calling thread is one of the package's own."""
     return threading.get_ident() in own_threads
+
+
+class own_thread:
+    """The statements of one of the package's own threads that run while the collector is paused."""
+
+    def __enter__(self) -> None:
+        own_threads.add(threading.get_ident())
+
+    def __exit__(self, *_: object) -> None:
+        own_threads.discard(threading.get_ident())
 
 
 # ---- Native code that takes long

@@ -18,7 +18,7 @@ from native_kernels import address
 
 import drjit as dr
 from drjit.ad import graph
-from drjit.jit import collector, parsing
+from drjit.jit import collector, locks, parsing
 from drjit.jit.cpu import background, kernel, launcher, runtime, variants
 from drjit.jit.run import cache, schedule
 from drjit.jit.target import library, simd
@@ -89,6 +89,77 @@ def test_finalizers_compute_for_a_minute(tier, checks):
     children = 50 if hasattr(os, "fork") else 0
     found = run(PROGRAM, 60, LIMIT, children, DRJIT_TIER=tier, DRJIT_CHECK_LOCKS=checks)
     assert found[0].startswith("ok") and found[1:] == ("", 0), found
+
+
+def test_finalizers_compute_while_workers_are_started_and_stopped():
+    """Whatever call of the launcher's runs a finalizer, what that launches and what is launched
+    around it are both done, on one set of workers."""
+    text = """
+        import os, sys
+        import drjit as dr
+        from drjit.jit.cpu import launcher, runtime
+        from drjit.llvm import Float
+
+        files = {module.__file__ for module in (launcher, runtime)}
+        x = dr.arange(Float, 300_000) * dr.opaque(Float, 0.5)  # enough for several workers
+        dr.sum(x)[0]
+
+        def compute(scale, left=-1):
+            # At the call number `left` that the launcher makes, `act` runs.
+            def count(frame, event, arg):
+                nonlocal left
+                if event in ("call", "c_call") and frame.f_code.co_filename in files:
+                    left -= 1
+                    if left < 0:
+                        sys.setprofile(None)
+                        act()
+
+            def act():
+                found.append(dr.sum(x * dr.opaque(Float, 3))[0] / 3)
+
+            found = []
+            if left >= 0:
+                sys.setprofile(count)
+            dr.set_thread_count(2 + (scale & 1))
+            found.append(dr.sum(x * dr.opaque(Float, scale))[0] / scale)
+            sys.setprofile(None)
+            return found
+
+        want, number = compute(1)[0], 0
+        while len(found := compute(number + 2, number)) == 2:
+            assert all(abs(f / want - 1) < 1e-3 for f in found), (number, found, want)
+            assert runtime.thread_count() == 2 + (number & 1) == runtime.control().workers, number
+            number += 1
+        print("ok", number > 30)
+    """
+    assert run(text, DRJIT_TIER="compiled", DRJIT_CHECK_LOCKS="1") == ("ok True", "", 0)
+
+
+def test_no_finalizer_runs_in_a_thread_of_the_package_at_work(monkeypatch):
+    """The thread that writes the disk cache pauses the collector each time. A collection may run
+    on the way there, in this thread: its finalizers must be free to evaluate."""
+    seen, ended = [], threading.Event()
+
+    class Paused(collector.paused):
+        def __enter__(self):
+            seen.append(("before", locks.is_own_thread()))
+            super().__enter__()
+
+        def __exit__(self, *error):
+            super().__exit__(*error)
+            seen.append(("after", locks.is_own_thread()))
+            ended.set()
+
+    monkeypatch.setattr(cache, "_writer", writer := threading.Lock())
+    monkeypatch.setattr(cache, "DELAY", 0)
+    monkeypatch.setattr(collector, "paused", Paused)
+    monkeypatch.setattr(
+        cache, "write_pending", lambda: seen.append(("at work", locks.is_own_thread()))
+    )
+    writer.acquire()
+    threading.Thread(target=cache._write_later, args=(writer,), daemon=True).start()
+    assert ended.wait(LIMIT)
+    assert seen == [("before", False), ("at work", True), ("after", False)]
 
 
 @pytest.mark.parametrize("change", [collector.defer, collector.resume])

@@ -13,20 +13,14 @@ KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)
 FINISH = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)
 
 
-def new_control(*facts):
-    control = launcher.new_control(*facts)
-    launcher.add_seats(control)
-    return control
-
-
 def test_the_example():
-    names = {"control_of": new_control, "ctypes": ctypes}
+    names = {"control_of": launcher.new_control, "ctypes": ctypes}
     assert doctest.testmod(native_stepping, extraglobs=names).failed == 0
 
 
 def test_jobs_run_in_order_and_each_block_once():
     code = native_stepping.functions()
-    control = new_control(2, 5, 1_000_000)
+    control = launcher.new_control(2, 5, 1_000_000)
     c, seen, times = ctypes.addressof(control), [], launcher.Times()
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((params, begin, end)))
     finish = FINISH(lambda params, blocks, threads: seen.append((params, "finish", blocks)))
@@ -57,7 +51,7 @@ def test_jobs_run_in_order_and_each_block_once():
 
 def test_what_each_thread_does_of_a_job():
     code = native_stepping.functions()
-    control, clock = new_control(2, 0, 1_000_000), launcher.Times()
+    control, clock = launcher.new_control(2, 0, 1_000_000), launcher.Times()
     c, seen = ctypes.addressof(control), []
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append(thread))
     entry = launcher.JobEntry()
@@ -88,7 +82,7 @@ def test_what_each_thread_does_of_a_job():
 
 def test_a_job_in_the_calling_thread():
     code = native_stepping.functions()
-    control = new_control(1, 0, 1000)
+    control = launcher.new_control(1, 0, 1000)
     seen = []
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((begin, end, block)))
     address = ctypes.cast(kernel, ctypes.c_void_p).value
@@ -98,7 +92,7 @@ def test_a_job_in_the_calling_thread():
 
 def test_a_closed_job_is_claimed_once_it_is_open():
     code = native_stepping.functions()
-    control = new_control(1, 0, 1000)
+    control = launcher.new_control(1, 0, 1000)
     c, seen = ctypes.addressof(control), []
     kernel = KERNEL(lambda params, begin, end, block, thread: seen.append((params, begin, end)))
     address = ctypes.cast(kernel, ctypes.c_void_p).value

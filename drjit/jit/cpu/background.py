@@ -154,19 +154,17 @@ def _start() -> bool:
 
 def _work(thread: object) -> None:
     """The life of a thread."""
-    me = threading.get_ident()
-    locks.own_threads.add(me)
-    while True:
-        while task := _next():
-            collector.pause_again()
-            task.run()
-            del task  # and what it keeps alive
-        _drop(thread)
-        # From here on, work that is submitted has another thread started.
-        if _ended or _forking or not (_urgent or _others):
-            break
-        _threads.append(thread)
-    locks.own_threads.discard(me)
+    with locks.own_thread():
+        while True:
+            while task := _next():
+                collector.pause_again()
+                task.run()
+                del task  # and what it keeps alive
+            _drop(thread)
+            # From here on, work that is submitted has another thread started.
+            if _ended or _forking or not (_urgent or _others):
+                break
+            _threads.append(thread)
     _unregister(thread)
 
 

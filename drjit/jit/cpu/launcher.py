@@ -106,7 +106,8 @@ def start_thread(function: int, argument: int) -> None:
 
 
 def new_control(workers: int, first: int, spin_ns: int) -> Any:
-    """Creates a control block for `workers` workers, with `first` jobs submitted and complete.
+    """Creates a control block for `workers` workers, with `first` jobs submitted and complete, and
+    the locks on which they and waiting threads park.
 
     It is never freed, because a worker stuck in an endless kernel may outlive the interpreter's own
     objects.
@@ -137,16 +138,9 @@ def new_control(workers: int, first: int, spin_ns: int) -> Any:
     control.spin = spin_ns
     control.workers = workers
     control.submitted = control.completed = first
-    return control
-
-
-def add_seats(control: Any) -> None:
-    """Makes the locks on which threads park, before the first of them starts."""
-    api = ctypes.pythonapi
     api.PyThread_allocate_lock.restype = ctypes.c_void_p
     api.PyThread_acquire_lock.argtypes = (ctypes.c_void_p, ctypes.c_int)
-    for seat in (*control.waiters, *control.seats[: control.workers]):
-        if not seat.lock:  # after an interrupt, some are there
-            lock = api.PyThread_allocate_lock()
-            api.PyThread_acquire_lock(lock, 1)
-            seat.lock = lock
+    for seat in (*control.waiters, *control.seats[:workers]):
+        seat.lock = api.PyThread_allocate_lock()
+        api.PyThread_acquire_lock(seat.lock, 1)
+    return control

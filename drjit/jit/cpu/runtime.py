@@ -42,11 +42,11 @@ lock = locks.lock
 _control: Any = None
 _address = 0
 _thread_count = 0  # 0: not yet determined
-_started = False  # whether the workers have been started
 unfinished: deque[tuple] = deque()  # (ticket, params, keep, check, expected)
-_posting: list[tuple] = []
-"""The unfinished jobs that are about to be queued: a finalizer may launch something before that,
-and get their ticket."""
+_posting: list[int] = []
+"""The tickets of unfinished jobs that are about to be queued: a finalizer may launch something
+before that, and get the same."""
+_pruning = False  # whether a thread that holds the lock drops complete jobs
 _ahead = 0  # the expected time of the unfinished jobs in nanoseconds
 _errors = device.Errors()
 _failures = device.Errors()  # why kernels could not be compiled
@@ -104,8 +104,8 @@ def set_thread_count(arg: int, /) -> None:
         with lock:
             if _is_idle():
                 if count != thread_count():
-                    _stop(None)
                     _thread_count = count
+                    _stop(None)
                 return
 
 
@@ -153,16 +153,16 @@ def launch(
                     return ticket
                 unfinished.append((ticket, params, keep, check, 0))
                 break
-            if not _started:
-                _start()
+            if not control.started:
+                _start(control)
             # An interrupt may occur anywhere: the entry that keeps memory alive comes first.
             ticket = control.submitted + 1
             job = ticket, params, keep, check, expected
             before = len(_posting)
-            unfinished.append(job)
-            _ahead += expected
             try:
-                _posting.append(job)
+                _posting.append(ticket)
+                unfinished.append(job)
+                _ahead += expected
                 posted = _native.post(_address, place, params, size, block, threads, times, ticket)
             finally:
                 del _posting[before:]
@@ -289,43 +289,47 @@ class Event(device.Event):
 
 
 def _prepare() -> Any:
-    """Creates the control block and loads the native code, at the first launch."""
+    """Creates the control block and loads the native code, at the first launch. A finalizer in here
+    may launch something, which does the same."""
     global _control, _address, _native, start
-    _native = launcher.functions()
+    native = launcher.functions()
     control = launcher.new_control(thread_count(), submitted, SPIN_NS)
-    launcher.add_seats(control)  # a thread may wait before workers are started
-    _address = ctypes.addressof(control)
-    _control = control
-    start = loader.bound("start", _native.start, _address)
-    return control
+    address = ctypes.addressof(control)
+    begin = loader.bound("start", native.start, address)
+    if _control is None:  # and stays so, because nothing is called any more
+        _native, _address, start = native, address, begin
+        _control = control
+    return _control
 
 
-def _start() -> None:
+def _start(control: Any) -> None:
     """Starts the workers. If an interrupt in here leads to too many, the surplus ends at once."""
-    global _started
-    for index in range(thread_count()):
+    for index in range(control.workers):
         try:
-            launcher.start_thread(_native.work, _address)
+            launcher.start_thread(_native.work, ctypes.addressof(control))
         except RuntimeError as error:
             if not index:
                 raise
             log.log(log.LogLevel.Warn, "only %d worker threads could be started (%s)", index, error)
             break
-    _started = True
+    control.started = 1
 
 
 def _stop(seconds: float | None) -> bool:
     """Tells the workers to stop; returns whether all have done so within that time."""
-    global _control, _started, start
+    global _control, start
     start = not_loaded
-    if _control is None:
+    control = _control
+    if control is None:
         return True
-    _native.halt(_address)
+    if control.completed == control.submitted:
+        _control = None  # what a finalizer launches in here runs on workers of its own
     deadline = math.inf if seconds is None else time.monotonic() + seconds
-    control, _started = _control, False
+    _native.halt(ctypes.addressof(control))
     while control.left < control.entered and time.monotonic() < deadline:
         time.sleep(2e-5)
-    _control = None
+    if _control is control:
+        _control = None
     return control.left == control.entered
 
 
@@ -409,17 +413,23 @@ def prune_complete() -> None:
 
 def _prune() -> None:
     """Drops the entries of complete jobs and calls their checks."""
-    global submitted, _ahead
+    global submitted, _ahead, _pruning
     if not unfinished:  # an interrupted launch has an entry
         return
     done = []
     with lock:
-        limit = submitted
-        if _control is not None:
-            submitted, limit = _control.submitted, _control.completed
-        while unfinished and unfinished[0][0] <= limit and unfinished[0] not in _posting:
-            done.append(unfinished.popleft())
-            _ahead -= done[-1][4]
+        if _pruning:  # this is a finalizer
+            return
+        _pruning = True
+        try:
+            limit = submitted
+            if _control is not None:
+                submitted, limit = _control.submitted, _control.completed
+            while unfinished and unfinished[0][0] <= limit and unfinished[0][0] not in _posting:
+                done.append(unfinished.popleft())
+                _ahead -= done[-1][4]
+        finally:
+            _pruning = False
     # Outside the lock, because checks and destructors run foreign code.
     for _, _, _, check, _ in done:
         if check is not None:
@@ -456,13 +466,13 @@ def _is_idle() -> bool:
 def _after_fork(in_child: bool) -> None:
     """Resets the state in a child, which has no workers. If the wait for jobs was interrupted, the
     child loses them."""
-    global _control, _started, _seats, start
+    global _control, _seats, start
     if not in_child:
         return
     start = not_loaded
     if _control is not None and _control.completed < _control.submitted:
         _errors.append(RuntimeError("The process was forked while kernels were running."))
-    _control, _started = None, False
+    _control = None
     _seats = list(range(launcher.WAITERS))
 
 

@@ -416,7 +416,8 @@ class Control(Structure):
     truth: Word
     entered: Word
     left: Word
-    _pad1: Array[Word] = words(2)
+    started: Word
+    _pad1: Array[Word] = words(1)
     completed: Word
     _pad2: Array[Word] = words(7)
     spinning: Word

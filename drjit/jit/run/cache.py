@@ -272,17 +272,14 @@ def _is_awaited() -> bool:
 def _write_later(writer: _thread.LockType) -> None:
     """The life of the writing thread. There is never a second one: where entries come faster than
     they are written, more threads would only slow writing down further."""
-    me = threading.get_ident()
-    locks.own_threads.add(me)
     while True:
         time.sleep(DELAY)
-        with collector.paused():  # no code of the program runs here
+        with collector.paused(), locks.own_thread():
             write_pending()
         writer.release()
         # From here on, further entries have another thread started.
         if not _pending or not writer.acquire(False):
             break
-    locks.own_threads.discard(me)
 
 
 def write_pending() -> None:
