@@ -495,4 +495,4 @@ def test_a_missing_llvmlite_is_named(monkeypatch, tmp_path):
     monkeypatch.delitem(sys.modules, "drjit.jit.target.simd.llvm", raising=False)
     monkeypatch.delattr(simd, "llvm", raising=False)
     with pytest.raises(ImportError, match=r"need the package 'llvmlite'.*DRJIT_TIER=numpy"):
-        launcher.functions.__wrapped__()
+        launcher.Functions()

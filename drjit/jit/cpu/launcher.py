@@ -6,9 +6,7 @@ code (`drjit.jit.native.launcher`) contains none and can be kept on disk.
 """
 
 import ctypes
-import functools
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 from ..native import loader, objects
@@ -37,8 +35,7 @@ class OwnTimes(Times):
 
 
 _EXPORTED = (
-    "post", "open_jobs", "first_closed", "run", "start", "now", "halt", "work",
-    "wait_for",
+    "post", "open_jobs", "first_closed", "run", "start", "halt", "work", "wait_for",
 )  # fmt: skip
 
 # The first launch waits for this: level 0 takes a quarter of the time, and makes launches no
@@ -65,31 +62,31 @@ def code_for_chosen() -> bytes:
     return loader.compiled("launcher", _EXPORTED, _LEVEL, None)
 
 
-@functools.cache
-def functions() -> SimpleNamespace:
-    """Returns the compiled functions for ctypes, of which only `await_` releases the GIL, and the
-    bare addresses of those that ctypes does not call."""
-    places = loader.addresses("launcher", _EXPORTED, level=_LEVEL)
-    holding, releasing = ctypes.PYFUNCTYPE(_word), ctypes.CFUNCTYPE(_word)  # the GIL
-    pointer = ctypes.c_void_p
-    numbers = (_word,) * 4  # of lanes, of lanes in a block, of copies; and where times are written
+_pointer, _sizes = ctypes.c_void_p, (_word,) * 3  # of the range, of a block; number of copies
+_TYPES: dict[str, tuple] = {
+    "post": (_word, _pointer, _word, _pointer, *_sizes, _word, _word),
+    "open_jobs": (None, _pointer, _word, _word, _word),
+    "first_closed": (_word, _pointer),
+    "run": (None, _pointer, _word, _word, _pointer, *_sizes, _word),
+    "halt": (None, _pointer),
+    "wait_for": (_word, _pointer, _word, _word, _word),
+}
+"""The types of the result and the arguments of functions that ctypes calls."""
 
-    def function(name, factory, result, *arguments):
-        compiled = factory(places[name])
-        compiled.restype, compiled.argtypes = result, arguments
+
+class Functions:
+    """The compiled functions for ctypes, each made when it is first used, since most programs use
+    few. Only `wait_for` releases the GIL."""
+
+    def __init__(self) -> None:
+        self.addresses = loader.addresses("launcher", _EXPORTED, level=_LEVEL)
+
+    def __getattr__(self, name: str) -> Any:
+        result, *arguments = _TYPES[name]
+        factory = ctypes.CFUNCTYPE if name == "wait_for" else ctypes.PYFUNCTYPE
+        compiled = factory(result, *arguments)(self.addresses[name])
+        setattr(self, name, compiled)
         return compiled
-
-    return SimpleNamespace(
-        post=function("post", holding, _word, pointer, _word, pointer, *numbers, _word),
-        open=function("open_jobs", holding, None, pointer, _word, _word, _word),
-        closed=function("first_closed", holding, _word, pointer),
-        run=function("run", holding, None, pointer, _word, _word, pointer, *numbers),
-        now=function("now", holding, _word, pointer),
-        halt=function("halt", holding, None, pointer),
-        await_=function("wait_for", releasing, _word, pointer, _word, _word, _word),
-        start=places["start"],
-        work=places["work"],
-    )
 
 
 def start_thread(function: int, argument: int) -> None:

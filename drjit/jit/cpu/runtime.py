@@ -186,7 +186,7 @@ def open_jobs(entry: Any, kernel: int, finish: int) -> None:
         functions = (ctypes.c_int64 * 2).from_address(ctypes.addressof(entry))
         functions[:] = kernel, finish  # at once: another thread may be about to launch
     elif _control is not None:
-        _native.open(_address, ctypes.addressof(entry), kernel, finish)
+        _native.open_jobs(_address, ctypes.addressof(entry), kernel, finish)
 
 
 def fail_jobs(entry: Any, error: BaseException) -> None:
@@ -198,7 +198,7 @@ def fail_jobs(entry: Any, error: BaseException) -> None:
 
 def first_closed() -> int:
     """Returns the ticket of the first job that is closed, or 0."""
-    return 0 if _control is None else _native.closed(_address)
+    return 0 if _control is None else _native.first_closed(_address)
 
 
 def control() -> Any:
@@ -292,10 +292,10 @@ def _prepare() -> Any:
     """Creates the control block and loads the native code, at the first launch. A finalizer in here
     may launch something, which does the same."""
     global _control, _address, _native, start
-    native = launcher.functions()
+    native = _native or launcher.Functions()
     control = launcher.new_control(thread_count(), submitted, SPIN_NS)
     address = ctypes.addressof(control)
-    begin = loader.bound("start", native.start, address)
+    begin = loader.bound("start", native.addresses["start"], address)
     if _control is None:  # and stays so, because nothing is called any more
         _native, _address, start = native, address, begin
         _control = control
@@ -306,7 +306,7 @@ def _start(control: Any) -> None:
     """Starts the workers. If an interrupt in here leads to too many, the surplus ends at once."""
     for index in range(control.workers):
         try:
-            launcher.start_thread(_native.work, ctypes.addressof(control))
+            launcher.start_thread(_native.addresses["work"], ctypes.addressof(control))
         except RuntimeError as error:
             if not index:
                 raise
@@ -345,7 +345,7 @@ def _await(ticket: int) -> None:
 
 def _sleep(control: Any, ticket: int) -> None:
     """Sleeps until a ticket is complete."""
-    address, await_ = ctypes.addressof(control), _native.await_
+    address, await_ = ctypes.addressof(control), _native.wait_for
     try:
         seat = _seats.pop()
     except IndexError:
@@ -380,7 +380,7 @@ def throttle() -> None:
 
 def _stop_loops(ticket: int, seat: int, interrupt: KeyboardInterrupt) -> None:
     """After Ctrl-C, stops the loops of kernels; see `device.stop_loops`."""
-    control, await_ = _control, _native.await_
+    control, await_ = _control, _native.wait_for
     if control is None:
         return
     address = ctypes.addressof(control)
