@@ -16,7 +16,7 @@ from ..jit.ir.scope import active, recording, region
 from ..jit.run import schedule
 from ..jit.trace.access import Access
 from . import graph, sink, traverse
-from .graph import ADFlag, ADMode, GradScope, Value, Var
+from .graph import ADMode, GradScope, Value, Var
 from .scatter_target import ScatterTarget
 
 
@@ -138,8 +138,7 @@ class OuterGradients:
         inner.postponed.update(dict.fromkeys([v for v in waiting if v.serial < inner.isolate_from]))
         waiting = [v for v in waiting if v.serial >= inner.isolate_from and v.rule is not None]
         if waiting:
-            traverse.enqueue(ADMode.Backward, waiting)
-            traverse.traverse(ADMode.Backward, ADFlag.Default)
+            traverse.propagate(ADMode.Backward, waiting)
 
 
 @contextmanager

@@ -429,8 +429,13 @@ def outer_gradients() -> Any:
 def enter_scope(inner: GradScope) -> None:
     """Enters a scope. Unless it belongs to a body, it shares the variables of the enclosing
     scope."""
-    stack = scopes.setdefault(get_ident(), [])
-    if stack and inner.tape is None:
+    # A finalizer may enter and leave scopes between any two calls.
+    ident = get_ident()
+    stack = scopes.get(ident)
+    if not stack:
+        scopes[ident] = [inner]
+        return
+    if inner.tape is None:
         inner.tape = stack[-1].tape
     stack.append(inner)
 
@@ -439,9 +444,10 @@ def leave_scope() -> GradScope:
     """Leaves the innermost scope."""
     ident = get_ident()
     stack = scopes[ident]
-    left = stack.pop()
-    if not stack:
-        del scopes[ident]
+    if len(stack) > 1:
+        return stack.pop()
+    left = stack[0]
+    del scopes[ident]  # at once: native code takes it for granted that no list is empty
     return left
 
 

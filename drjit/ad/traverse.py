@@ -80,7 +80,28 @@ _NEVER = 1 << 64
 _NONE: frozenset[Var] = frozenset()
 
 
-def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | None = None) -> None:
+def propagate(
+    mode: ADMode, seeds: list[Var], flags: int = ADFlag.Default, since: int = 0,
+    device: Device | None = None, anew: bool | None = None, along: ADMode | None = None,
+) -> None:  # fmt: skip
+    """Enqueues what a traversal from `seeds` visits, or what one in the direction `along` does, and
+    visits it. What a finalizer differentiates meanwhile does not come between. With `anew`, the
+    gradients of `seeds` are set to 1 before; if it is False, only where there are none."""
+    queue, _thread.queue = _thread.queue, _Queue()
+    try:
+        _add(queue, along or mode, seeds, since, device)
+    except BaseException:
+        _thread.queue = queue
+        raise
+    _visit_queue(queue, mode, flags, seeds if anew is not None else (), bool(anew))
+
+
+def enqueue(mode: ADMode, seeds: list[Var], device: Device | None = None) -> None:
+    """Adds the variables that a traversal from `seeds` visits to the queue of this thread."""
+    _add(_thread.queue, mode, seeds, 0, device)
+
+
+def _add(queue: _Queue, mode: ADMode, seeds: list[Var], since: int, device: Device | None) -> None:
     """Adds the variables that a traversal from `seeds` visits: those that depend on them, with
     serial numbers from `since` on, or those that they depend on. `device` is where they are, and
     constants for their derivatives should be.
@@ -88,7 +109,6 @@ def enqueue(mode: ADMode, seeds: list[Var], since: int = 0, device: Device | Non
     An input, or a variable that lasts, may be enqueued twice if another thread has marked it in the
     meantime; the first visit passes its gradient on.
     """
-    queue = _thread.queue
     if queue.device is None:
         queue.device = device
     queue.modes.add(mode)
@@ -160,11 +180,8 @@ def _cut_all(variables: list[Var]) -> None:
         v.result = v.rule = v.data = None
 
 
-def traverse(
-    mode: ADMode, flags: int = ADFlag.Default, seeds: Sequence[Var] = (), anew: bool = False
-) -> None:
-    """Visits all enqueued variables. The gradients of `seeds` are set to 1 before, if that is to be
-    done `anew`, or if there are none.
+def traverse(mode: ADMode, flags: int = ADFlag.Default) -> None:
+    """Visits all enqueued variables.
 
     Raises:
         FloatingPointError: a trap is set, and a derivative is not finite.
@@ -172,6 +189,13 @@ def traverse(
             scope.
     """
     queue, _thread.queue = _thread.queue, _Queue()
+    _visit_queue(queue, mode, flags)
+
+
+def _visit_queue(
+    queue: _Queue, mode: ADMode, flags: int, seeds: Sequence[Var] = (), anew: bool = False
+) -> None:
+    """Visits the variables of a queue; see `propagate`."""
     variables = queue.variables
     variables.reverse()  # almost in order then
     if not queue.sorted:
@@ -431,8 +455,7 @@ def finish_isolation(inner: GradScope) -> None:
             _thread.queue.add([m for m in members if m.serial < inner.isolate_from])
             _thread.queue.sorted = False
             _thread.queue.modes.add(ADMode.Forward)
-    enqueue(ADMode.Backward, full, device=inner.device)
-    traverse(ADMode.Backward, _CLEAR_VERTICES)
+    propagate(ADMode.Backward, full, _CLEAR_VERTICES, device=inner.device)
 
 
 Rule.compilers.update(direct=generated.direct, tangent=generated.tangent)

@@ -6,8 +6,10 @@ collection before that would scan all of them and free nothing: the collector's 
 while tracing, and restored once arrays in reference cycles may hold too much memory.
 
 Finalizers, which are code of the program, run wherever the collector does. It is paused where they
-must not run: in threads of the package, in imports, and while some tables change. A pause changes
-the threshold, so that the program is free to disable and enable the collector.
+must not run: in threads of the package, in imports, while some tables change or a new program is
+planned, which numbers nodes, and while a body or a function is recorded, of which they would become
+a part. A pause changes the threshold, so that the program is free to disable and enable the
+collector.
 """
 
 import atexit
@@ -131,7 +133,8 @@ def end_pause(reason: Any) -> None:
         pauses.remove(reason)
     except ValueError:
         pass
-    _restore()
+    if not pauses:
+        _restore()
 
 
 def _restore() -> None:
@@ -144,16 +147,27 @@ def _restore() -> None:
 
 
 class paused:
-    """Pauses the collector in a block of statements."""
+    """Pauses the collector in a block of statements. `catch_up` does nothing there either."""
+
+    __slots__ = ("_is_first",)
 
     def __enter__(self) -> None:
+        global _before
+        self._is_first = (ident := get_ident()) not in exempt_threads
         try:
-            pause(self)
+            exempt_threads.add(ident)
+            pauses.append(self)
+            young, middle, old = gc.get_threshold()  # as in `pause_again`
+            if young != PAUSED and young:
+                _before = young
+                gc.set_threshold(PAUSED, middle, old)
         except BaseException:  # an interrupt
-            end_pause(self)
+            self.__exit__()
             raise
 
     def __exit__(self, *_: object) -> None:
+        if self._is_first:
+            exempt_threads.discard(get_ident())
         end_pause(self)
 
 

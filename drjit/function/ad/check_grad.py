@@ -11,7 +11,7 @@ from ...jit.flags import JitFlag, scoped_set_flag
 from ...jit.lazy import np
 from ...jit.run import schedule
 from .grad import accum_grad, clear_grad, detach, enable_grad, grad, leaves, map_arrays
-from .propagate import enqueue, traverse
+from .propagate import propagate
 
 
 class Mismatch(NamedTuple):
@@ -156,8 +156,7 @@ def _reverse(f: Callable, args: tuple) -> tuple[list[np.ndarray], list[str]]:
     for a, w in _weights(result):
         accum_grad(a, leaf.from_numpy(type(a), w, copy=True))
     origins = [_origin(a._var) for a in inputs]
-    enqueue(ADMode.Backward, result)
-    traverse(ADMode.Backward)
+    propagate(ADMode.Backward, result)
     return _entries([grad(a) for a in inputs]), origins
 
 
@@ -179,8 +178,7 @@ def _forward(f: Callable, args: tuple, points: list[np.ndarray]) -> list[np.ndar
         unit = np.zeros(points[k].size)
         unit[i] = 1
         a._var.grad = leaf.from_numpy(type(a), unit, True)._node
-        enqueue(ADMode.Forward, a)
-        traverse(ADMode.Forward, ADFlag.ClearEdges)
+        propagate(ADMode.Forward, a, ADFlag.ClearEdges)
         return _sum([(grad(r), w) for r, w in _weights(result)])
 
     return _by_entry(slope, points)

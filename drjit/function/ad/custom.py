@@ -266,8 +266,8 @@ class _Attachment:
                 for slot, v in pairs:
                     v.grad, v.grad_var = slot.grad, slot.grad_var
             seeds = inputs if mode is ADMode.Forward else [v for _, v in pairs]
-            traverse.enqueue(mode, seeds, inner.isolate_from)
-            traverse.traverse(mode, ADFlag.Default | ADFlag.KeepGraph)
+            keep = ADFlag.Default | ADFlag.KeepGraph
+            traverse.propagate(mode, seeds, keep, inner.isolate_from)
             if mode is ADMode.Forward:
                 for slot, v in pairs:
                     slot.grad, slot.grad_var = v.grad, v.grad_var

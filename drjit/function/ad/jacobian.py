@@ -18,7 +18,7 @@ from ..data.reorder import reshaped, transpose
 from ..data.shape import concat
 from ..evaluation import eval as evaluate
 from .grad import clear_grad, detach, enable_grad, grad, set_grad
-from .propagate import backward, enqueue, resume_grad, resumed, suspend_grad, traverse
+from .propagate import backward, propagate, resume_grad, resumed, suspend_grad
 
 _ENTRIES = 1 << 27  # the largest number for which a result is computed
 
@@ -222,8 +222,7 @@ def _traversed(start: Any, seed: Any, ends: list[Any], reverse: bool) -> list[An
     with resumed():
         if start._var is not None:
             set_grad(start, seed)
-            enqueue(direction, start)
-            traverse(direction, ADFlag.ClearVertices)
+            propagate(direction, start, ADFlag.ClearVertices)
         gradients = detach(grad(ends))
         clear_grad(ends)
     if not recording():

@@ -92,6 +92,15 @@ def traverse(mode: ADMode, flags: ADFlag | int = ADFlag.Default) -> None:
     traversal.traverse(mode, int(flags))
 
 
+def propagate(
+    mode: ADMode, args: Any, flags: int = ADFlag.Default, along: ADMode | None = None
+) -> None:
+    """Enqueues the variables of a PyTree and traverses them; see `ad.traverse.propagate`."""
+    arrays = pytree.arrays(args)
+    device = arrays[0]._device if arrays else None
+    traversal.propagate(mode, variables((args,)), int(flags), 0, device, along=along)
+
+
 def _checked(args: tuple, flags: Any, what: str) -> list[Var]:
     """Returns the variables of arguments.
 
@@ -130,8 +139,7 @@ def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
             f"{what}(y, dr.ADFlag.ClearVertices) the first time"
         )
     computed = [v for v in seeds if v.rule is not None]
-    traversal.enqueue(mode, seeds, device=arrays[0]._device)
-    traversal.traverse(mode, int(flags), seeds, anew)
+    traversal.propagate(mode, seeds, int(flags), 0, arrays[0]._device, anew)
     for v in computed:
         if v.rule is None:
             v.data = graph.FREED
@@ -222,8 +230,7 @@ def _to(mode: ADMode, args: tuple, flags: Any, what: str) -> Any:
         args, flags = args[:1], args[1]
     if _checked(args, flags, what):
         opposite = ADMode.Forward if mode is ADMode.Backward else ADMode.Backward
-        enqueue(opposite, *args)
-        traverse(mode, flags)
+        propagate(mode, args, flags, along=opposite)
     return grad(args[0]) if len(args) == 1 else grad(args)
 
 

@@ -19,7 +19,7 @@ from ...jit.ir import dtype as dt
 from ...jit.lazy import np
 from ..ad.custom import CustomOp, custom
 from ..ad.grad import accum_grad, clear_grad, enable_grad, grad, grad_enabled, variables
-from ..ad.propagate import enqueue, traverse
+from ..ad.propagate import propagate
 from ..data.create import zeros
 from ..data.shape import concat
 from ..evaluation import eval as evaluate
@@ -260,8 +260,7 @@ class Evaluation:
             for x, g in zip(starts, gradients, strict=True):
                 if g is not None and grad_enabled(x):
                     accum_grad(x, _built(type(x), g))
-            enqueue(mode, starts)
-            traverse(mode, ADFlag.ClearVertices)
+            propagate(mode, starts, ADFlag.ClearVertices)
             result = grad(ends)
             clear_grad((self.inputs, self.outputs))
         evaluate(result)

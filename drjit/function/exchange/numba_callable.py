@@ -17,7 +17,7 @@ from ...jit.ir.node import Node, cast
 from ...jit.lazy import np
 from ...jit.run import single
 from ..ad.grad import clear_grad, enable_grad, grad, set_grad
-from ..ad.propagate import enqueue, traverse
+from ..ad.propagate import propagate
 from ..evaluation import make_opaque
 from ..signature import signature
 from .bridge import imported, label
@@ -97,15 +97,13 @@ def _partials(function: Callable, arguments: list, cls: Any, mode: ADMode) -> li
     if mode is ADMode.Backward:
         if value._var is not None:
             set_grad(value, 1)
-            enqueue(mode, value)
-            traverse(mode)
+            propagate(mode, value)
         return [root, *[grad(x)._node for x in inputs]]
     roots = [root]
     for x in inputs:
         clear_grad([value, *inputs])
         set_grad(x, 1)
-        enqueue(mode, x)
-        traverse(mode, ADFlag.ClearInterior)
+        propagate(mode, x, ADFlag.ClearInterior)
         roots.append(grad(value)._node)
     return roots
 

@@ -276,16 +276,20 @@ class LaunchPlan(Launches):
         if self.calls & (self.calls - 1) == 0 and self.record.results <= SPARES:
             self._known.learn(self, self.record, [*roots], order)
         self.calls += 1
-        done = self.replay(order)
-        if done:
-            self.optimize_hot_kernels()
-            for n in self._effects(order):
-                schedule.finish_effect(n)
-        elif done is None and self._known.scan.queued:
-            self.queue(order)
-        else:
-            return 0 if done is False else self.finish_before_error(order)
-        return len(self.launches)
+        self._known.at_work = True
+        try:
+            done = self.replay(order)
+            if done:
+                self.optimize_hot_kernels()
+                for n in self._effects(order):
+                    schedule.finish_effect(n)
+            elif done is None and self._known.scan.queued:
+                self.queue(order)
+            else:
+                return 0 if done is False else self.finish_before_error(order)
+            return len(self.launches)
+        finally:
+            self._known.at_work = False
 
     def queue(self, order: list[Any]) -> None:
         """Queues the launches. `order` has all nodes, and behind them the results and the parameter

@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
-from .. import log, substitutes
+from .. import collector, log, substitutes
 from ..device import Device
 from ..ir.node import Node
 from ..native import loader, objects
@@ -84,6 +84,9 @@ class KnownPrograms:
         walks = "collect_nodes", "remake"
         self.collect_nodes, self.remake = [loader.bound(f, places[f], address) for f in walks]
         self._control: Any = None
+        self.at_work = False
+        """Whether native code has just said in its scratch memory what is left to do. Meanwhile,
+        evaluations by finalizers take the general way."""
         self._repeat: Callable[..., Any] = runtime.not_loaded
         self._examine: Callable[..., Any] = runtime.not_loaded
         # By the address of what native code finds: the `plans.LaunchPlan`, and what that refers to.
@@ -105,7 +108,7 @@ class KnownPrograms:
 
     def is_busy(self) -> bool:
         """Returns whether evaluations have to take the general way."""
-        if log.level >= 3 or variants.pinned in variants.INTERPRETED:
+        if self.at_work or log.level >= 3 or variants.pinned in variants.INTERPRETED:
             return True
         if runtime.unfinished:
             runtime.prune_complete()
@@ -120,8 +123,11 @@ class KnownPrograms:
         if not self._known or self.is_busy():
             return False
         order: list[Any] = []
-        done = self._repeat(roots, order)
-        if done is None:  # something is left to do
+        self.at_work = True
+        try:
+            done: bool | None = self._repeat(roots, order)
+            if done is not None:
+                return done
             plan = self._known[self.scan.plan][0]
             if self.scan.queued:
                 plan.queue(order)
@@ -134,11 +140,16 @@ class KnownPrograms:
                     if n.op.effect or n.op.block:
                         schedule.finish_effect(n)
             return True
-        return done
+        finally:
+            self.at_work = False
 
     def learn(self, plan: Any, record: Any, roots: list[Node], order: list[Node]) -> None:
         """Makes a plan known that is about to be performed, given its `plans.LaunchPlan` and the
         record for native code. The key contains addresses of objects, which are kept alive."""
+        with collector.paused():
+            self._learn(plan, record, roots, order)
+
+    def _learn(self, plan: Any, record: Any, roots: list[Node], order: list[Node]) -> None:
         s = self.scan
         if self.is_busy() or not self._examine(roots) or s.plan:
             return

@@ -46,7 +46,6 @@ unfinished: deque[tuple] = deque()  # (ticket, params, keep, check, expected)
 _posting: list[int] = []
 """The tickets of unfinished jobs that are about to be queued: a finalizer may launch something
 before that, and get the same."""
-_pruning = False  # whether a thread that holds the lock drops complete jobs
 _ahead = 0  # the expected time of the unfinished jobs in nanoseconds
 _errors = device.Errors()
 _failures = device.Errors()  # why kernels could not be compiled
@@ -413,23 +412,22 @@ def prune_complete() -> None:
 
 def _prune() -> None:
     """Drops the entries of complete jobs and calls their checks."""
-    global submitted, _ahead, _pruning
+    global submitted, _ahead
     if not unfinished:  # an interrupted launch has an entry
         return
     done = []
     with lock:
-        if _pruning:  # this is a finalizer
-            return
-        _pruning = True
-        try:
-            limit = submitted
-            if _control is not None:
-                submitted, limit = _control.submitted, _control.completed
-            while unfinished and unfinished[0][0] <= limit and unfinished[0][0] not in _posting:
-                done.append(unfinished.popleft())
-                _ahead -= done[-1][4]
-        finally:
-            _pruning = False
+        limit = submitted
+        if _control is not None:
+            submitted, limit = _control.submitted, _control.completed
+        while True:
+            # Up to `del`, nothing is called and no loop goes on: no finalizer can do the same.
+            if not unfinished or unfinished[0][0] > limit or unfinished[0][0] in _posting:
+                break
+            job = unfinished[0]
+            del unfinished[0]
+            _ahead -= job[4]
+            done.append(job)
     # Outside the lock, because checks and destructors run foreign code.
     for _, _, _, check, _ in done:
         if check is not None:

@@ -284,8 +284,13 @@ class Queue:
             return
         done = []
         with self.lock:
-            while self._entries and self._entries[0][0] <= self.completed:
-                done.append(self._entries.popleft())
+            while True:
+                # Up to `del`, nothing is called and no loop goes on: no finalizer can do the same.
+                if not self._entries or self._entries[0][0] > self.completed:
+                    break
+                entry = self._entries[0]
+                del self._entries[0]
+                done.append(entry)
         # Outside the lock, because destructors run foreign code.
         for *_, record in done:
             if record is not None:

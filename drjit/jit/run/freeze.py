@@ -267,6 +267,7 @@ class Recorder:
         self.paused = False
         """Whether launches and reads are those of an operation that is recorded as a whole."""
         self._thread = threading.get_ident()
+        self._pause = collector.paused()
         self._first = make(LITERAL, dt.mask, 1, (), True).serial
         # Memory of an array may be freed, and another array may be placed there.
         self._known: dict[int, tuple[weakref.ref, ValueNumber]] = {}
@@ -279,8 +280,7 @@ class Recorder:
     def start(self) -> None:
         """Starts recording what this thread does. The collector calls no finalizers meanwhile, as
         what they launch is not part of the recording."""
-        collector.pause(self)
-        collector.exempt_threads.add(self._thread)
+        self._pause.__enter__()
         _recorders[self._thread] = self
         self._resume()
         history.now.mode = "Recorded"
@@ -289,17 +289,16 @@ class Recorder:
     def stop(self) -> None:
         """Stops recording."""
         _recorders.pop(self._thread, None)
-        self._pause()
+        self._suspend()
         history.now.mode = "Inactive"
         _install()
-        collector.exempt_threads.discard(self._thread)
-        collector.end_pause(self)
+        self._pause.__exit__()
 
     def _resume(self) -> None:
         self.paused = False
         freeze_size.uses[self._thread] = self._uses
 
-    def _pause(self) -> None:
+    def _suspend(self) -> None:
         self.paused = True
         freeze_size.uses.pop(self._thread, None)
 
@@ -445,7 +444,7 @@ class Recorder:
             if isinstance(a, Node) and a.op is not LITERAL:
                 schedule.materialize(a)
         given = tuple([self._given(a) for a in arguments])
-        self._pause()
+        self._suspend()
         try:
             result = function(*arguments)
             found = _evaluated(result)
@@ -466,7 +465,7 @@ class Recorder:
         """Returns the largest entry of an array, and records a check that later ones are not
         larger."""
         self._depends_on_data()
-        self._pause()
+        self._suspend()
         try:
             found = _largest(n)
         finally:

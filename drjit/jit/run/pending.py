@@ -19,10 +19,14 @@ class Effect:
 
     `afters` refer to nodes that stand for the target afterwards, `value` to the node of an atomic's
     old value, and `order` to effects that must have finished before. `shape` is the shape of the
-    part of the buffer to which a sum of vectors is added.
+    part of the buffer to which a sum of vectors is added. It `is_claimed` while the effect that
+    follows it is made.
     """
 
-    __slots__ = ("afters", "buffer", "dtype", "mode", "order", "reduce", "shape", "size", "value")
+    __slots__ = (
+        "afters", "buffer", "dtype", "is_claimed", "mode", "order", "reduce", "shape", "size",
+        "value",
+    )  # fmt: skip
 
     def __init__(self, buffer: Buffer, dtype: dt.DType, size: int, reduce: str, mode: str) -> None:
         self.buffer, self.dtype, self.size = buffer, dtype, size
@@ -31,6 +35,7 @@ class Effect:
         self.shape: tuple[int, ...] = ()
         self.afters: list[Any] = []
         self.value: Any = None
+        self.is_claimed = False
 
     @property
     def static(self) -> tuple:
@@ -57,6 +62,9 @@ def add(
     else:
         scope.effects.append(n)
         scope.afters += effect.afters
+    for before in order:
+        if before.op.effect:
+            before.data.is_claimed = False
     return after
 
 
@@ -84,7 +92,9 @@ def drop_unseen() -> bool:
 
 
 def _is_seen(effect: Effect) -> bool:
-    """Returns whether there are nodes of its target or old value."""
+    """Returns whether there are nodes of its target or old value, or about to be."""
+    if effect.is_claimed:
+        return True
     for after in effect.afters:
         if after() is not None:
             return True

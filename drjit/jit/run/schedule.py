@@ -42,7 +42,7 @@ FEW = 1 << 14  # the host writes fewer entries faster than a kernel
 # Where `preview` collects kernels and their texts.
 _preview: list[tuple[Kernel, str]] | None = None
 
-_REDUCE, _STATE, _LOOP = op.reduce, op.state, op.loop
+_REDUCE, _STATE = op.reduce, op.state
 # The node of an effect's target becomes a buffer along with the effect, which is pending or belongs
 # to an open recording.
 _NOT_COMPUTED = frozenset((BUFFER, LITERAL, AFTER))
@@ -69,8 +69,8 @@ def evaluate(roots: list[Node], device: Device | None = None) -> bool:
         if not pending.effects:
             return False
     with lock:
-        if pending.effects and pending.drop_unseen():
-            _evaluate_effects([n for n in roots if n.op not in _NOT_COMPUTED], device)
+        if pending.effects and _evaluate_effects(roots, device):
+            pass
         elif not (native.repeat and _is_plain() and native.repeat(roots, device)):
             for n in roots:
                 if n.op in _NOT_COMPUTED:
@@ -98,26 +98,32 @@ def catch_up() -> None:
     locks.catch_up()
 
 
-def _evaluate_effects(roots: list[Node], device: Device | None) -> None:
-    """Launches kernels for some nodes and all pending side effects."""
-    effects = pending.effects[:]
-    pending.effects.clear()
-    try:
-        every = roots + effects + _old_values(effects)
-        if not (native.repeat and _is_plain() and native.repeat(every, device)):
-            _evaluate(every, device)
-    except BaseException as error:
-        left = [e for e in effects if e.op.effect or e.op.block]
-        if isinstance(error, DeviceMismatch):  # what would raise again is given up
-            given_up = [e for e in left if _mixes(e)]
-            undo(given_up, [a for e in left for a in afters(e)])
-            for e in given_up:
-                _finish(e, None)
-            left = [e for e in left if e.op is not BUFFER]
-        pending.effects[:0] = without_escaped(
-            left, {e: structure.ProgramGraph([e]).ordered() for e in left}
-        )
-        raise
+def _evaluate_effects(roots: list[Node], device: Device | None) -> bool:
+    """Launches kernels for some nodes and all pending side effects, if there are any that can be
+    seen. Finalizers do not see those that are no longer pending, and not done yet."""
+    with collector.paused():
+        if not pending.drop_unseen():
+            return False
+        effects = pending.effects[:]
+        pending.effects.clear()
+        try:
+            every = [n for n in roots if n.op not in _NOT_COMPUTED]
+            every += effects + _old_values(effects)
+            if not (native.repeat and _is_plain() and native.repeat(every, device)):
+                _evaluate(every, device)
+        except BaseException as error:
+            left = [e for e in effects if e.op.effect or e.op.block]
+            if isinstance(error, DeviceMismatch):  # what would raise again is given up
+                given_up = [e for e in left if _mixes(e)]
+                undo(given_up, [a for e in left for a in afters(e)])
+                for e in given_up:
+                    _finish(e, None)
+                left = [e for e in left if e.op is not BUFFER]
+            pending.effects[:0] = without_escaped(
+                left, {e: structure.ProgramGraph([e]).ordered() for e in left}
+            )
+            raise
+    return True
 
 
 def _observe() -> None:
@@ -142,14 +148,14 @@ def preview(roots: list[Node], device: Device | None = None) -> list[tuple[Kerne
     effects, and their texts as people see them, without launching them.
     """
     global _preview
-    with lock:
+    with lock, collector.paused():
         copies: dict[Node, Node] = {}
         tables: Any = label.labels, label.locations
         pending.drop_unseen()
         effects = pending.effects[:]
         values = _old_values(effects)
         every = list(dict.fromkeys(roots + effects + values))
-        every, graph = _with_companions(every, structure.ProgramGraph(every))
+        every, graph = stages.with_companions(every, structure.ProgramGraph(every))
         for n in graph.ordered():
             copy = copies[n] = make(
                 n.op, n.dtype, n.size, tuple([copies[d] for d in n.deps]), n.data
@@ -243,29 +249,39 @@ def _evaluate(roots: list[Node], device: Device | None) -> None:
         events.timed("schedule", _in_order, roots, device)
 
 
-def _in_order(roots: list[Node], device: Device | None) -> None:
-    """Splits an evaluation into launches, one after the other."""
+def _in_order(roots: list[Node], device: Device | None, is_new: bool = False) -> None:
+    """Splits an evaluation into launches, one after the other. With `is_new`, the collector is
+    paused, so that nobody else numbers these nodes, or evaluates some of them."""
     if len(roots) > 1:
         roots = list(dict.fromkeys(roots))
     graph = structure.ProgramGraph(roots)
     if ACTIVE.mark is graph.mark and ACTIVE in roots:  # shared by all programs
         raise RuntimeError("the lanes of a kernel were to be evaluated outside of one")
     if graph.blocks:
-        roots, graph = _with_companions(roots, graph)
-    if on_collect is not None:
+        roots, graph = stages.with_companions(roots, graph)
+    if on_collect is not None and not is_new:
         on_collect(graph.order)
     waits = None
     if graph.noted:
         waits = next((n for n in graph.noted if n.op is _REDUCE or stages.waits(n)), None)
     if waits is not None or (len(roots) > 1 and len({*map(_size, roots)}) > 1):
-        _in_stages(roots, graph, waits, device)
+        _in_stages(roots, graph, waits, device, is_new)
     elif roots:
-        _in_one(roots[0].size, roots, graph, device)
+        _in_one(roots[0].size, roots, graph, device, is_new)
+
+
+def _anew(roots: list[Node], device: Device | None) -> None:
+    """Plans an evaluation, of which a finalizer may have evaluated a part, and launches it."""
+    with collector.paused():
+        left = [n for n in roots if n.op is not BUFFER]
+        if left:
+            _in_order(left, device, True)
 
 
 def _in_stages(
-    roots: list[Node], graph: structure.ProgramGraph, waits: Node | None, device: Device | None
-) -> None:
+    roots: list[Node], graph: structure.ProgramGraph, waits: Node | None, device: Device | None,
+    is_new: bool,
+) -> None:  # fmt: skip
     """Launches kernels for nodes of several sizes, or of which one `waits` for others."""
     is_long = len(graph.order) > stages.SHORT and stages.is_long(graph)
     key = None if is_long else _key_of(graph, device)
@@ -273,6 +289,8 @@ def _in_stages(
     if plan is not None:
         launch_all(plan.launches, graph.order, plan, roots)
         return
+    if not is_new:
+        return _anew(roots, device)
     reduced = [n.deps[0] for n in graph.noted if n.op is _REDUCE]
     watched = [(n, n.size) for n in (*graph.noted, *reduced)]
     found = [roots]
@@ -282,7 +300,7 @@ def _in_stages(
     for size, group in [row for stage in found for row in _by_lanes(stage)]:
         left = [n for n in group if n.op is not BUFFER]
         if left:
-            _in_one(size, left, structure.ProgramGraph(left), device, done)
+            _in_one(size, left, structure.ProgramGraph(left), device, True, done)
     if key is not None and None not in done:
         _keep([v for v in done if v], watched, graph.order, key)
 
@@ -371,7 +389,7 @@ def _by_lanes(roots: list[Node]) -> list[tuple[int, list[Node]]]:
 
 def _in_one(
     size: int, roots: list[Node], graph: structure.ProgramGraph, device: Device | None,
-    done: list[Launch | None] | None = None,
+    is_new: bool = True, done: list[Launch | None] | None = None,
 ) -> None:  # fmt: skip
     """Launches a kernel for nodes of `size` lanes, where `graph` is everything below them and
     nothing waits for anything else; or several, if it would be very long. Adds them to what is
@@ -386,8 +404,7 @@ def _in_one(
     if len(graph.order) > stages.SHORT and stages.is_long(graph):
         first = stages.first_part(graph, roots)
         if first:
-            _in_parts(size, first, roots, device, done)
-            return
+            return _in_parts(size, first, roots, device, done) if is_new else _anew(roots, device)
     streams = size >= STREAM_LANES and _streams(size, roots)
     reduces = False
     if graph.noted or flags.current & 1:
@@ -400,6 +417,8 @@ def _in_one(
     plan = None if key is None else plans.find(key, graph.order, not reduces)
     name = ""
     if plan is None:
+        if not is_new:
+            return _anew(roots, device)
         devices = graph.devices()
         if len(devices) > 1:
             _on_devices(size, roots, device)
@@ -423,30 +442,10 @@ def _in_parts(
 ) -> None:  # fmt: skip
     """Launches kernels for some nodes, and then for roots, which depend on them."""
     for lanes, group in _by_lanes(first):
-        _in_one(lanes, group, structure.ProgramGraph(group), device, done)
+        _in_one(lanes, group, structure.ProgramGraph(group), device, True, done)
     left = [n for n in roots if n.op is not BUFFER]
     if left:
-        _in_one(size, left, structure.ProgramGraph(left), device, done)
-
-
-def _with_companions(
-    roots: list[Node], graph: structure.ProgramGraph
-) -> tuple[list[Node], structure.ProgramGraph]:
-    """Returns the roots with other needed results of the loops below them, and everything below."""
-    more = _companions([n for n in graph.blocks if n.op is _LOOP], graph.mark)
-    return (roots + more, structure.ProgramGraph(roots + more)) if more else (roots, graph)
-
-
-def _companions(loops: list[Node], mark: object) -> list[Node]:
-    """Returns other live results of loops, which would otherwise run again for each of them:
-    results from which no other node of this evaluation (all have the `mark`) is computed, and sums
-    of these over all lanes."""
-    outermost = [n for n in loops if n.data.depth == 1]
-    alive = [v for n in outermost for value in n.data.values if (v := value()) is not None]
-    alive = [v for v in alive if v.mark is not mark and v.op is not BUFFER]
-    alive = [v for v in alive if not v.dtype.is_vector]  # vectors exist within a kernel only
-    summed = {v.deps[0] for v in alive if v.op is _REDUCE}
-    return [v for v in alive if v not in summed]
+        _in_one(size, left, structure.ProgramGraph(left), device, True, done)
 
 
 def _finish_empty(roots: list[Node], graph: structure.ProgramGraph, device: Device | None) -> None:

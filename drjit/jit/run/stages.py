@@ -242,3 +242,23 @@ def _is_whole(n: Node) -> bool:
     """Returns whether a node stays in the kernel of those that use it: what belongs to a loop, and
     what has no single value."""
     return n.op.several or n.op.block or n.op is _STATE or n.dtype.is_vector
+
+
+def with_companions(
+    roots: list[Node], graph: structure.ProgramGraph
+) -> tuple[list[Node], structure.ProgramGraph]:
+    """Returns the roots with other needed results of the loops below them, and everything below."""
+    more = _companions([n for n in graph.blocks if n.op is op.loop], graph.mark)
+    return (roots + more, structure.ProgramGraph(roots + more)) if more else (roots, graph)
+
+
+def _companions(loops: list[Node], mark: object) -> list[Node]:
+    """Returns other live results of loops, which would otherwise run again for each of them:
+    results from which no other node of this evaluation (all have the `mark`) is computed, and sums
+    of these over all lanes."""
+    outermost = [n for n in loops if n.data.depth == 1]
+    alive = [v for n in outermost for value in n.data.values if (v := value()) is not None]
+    alive = [v for v in alive if v.mark is not mark and v.op is not BUFFER]
+    alive = [v for v in alive if not v.dtype.is_vector]  # vectors exist within a kernel only
+    summed = {v.deps[0] for v in alive if v.op is _REDUCE}
+    return [v for v in alive if v not in summed]

@@ -311,6 +311,8 @@ class WriteTarget:
         buffer = node.data
         if not buffer.shared or (by_entry and self.explicit and buffer.writes_through):
             order = node.deps if node.op is AFTER else ()
+            if order and order[0].op.effect:
+                order[0].data.is_claimed = True
             witness = weakref.ref(node)
             del node
             if witness() is None:

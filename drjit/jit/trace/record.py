@@ -74,11 +74,12 @@ def loop(
     counts = (len(state), len(scope.effects))
     deps = (*state, *inside, live, outer, test, *results, *scope.effects)
     node = make(op.loop, dt.mask, size, deps, BlockData(counts, depth, None, names))
-    _close(node, scope)
-    return [
+    found = [
         before if r is n else _result(node, n.dtype, k)
         for k, (before, n, r) in enumerate(zip(state, inside, results, strict=True))
     ]
+    _close(node, scope)
+    return found
 
 
 def condition_inputs(test: Node, state: list[Node]) -> set[Node]:
@@ -102,7 +103,8 @@ def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
     side effects. Returns their final values, or None if the loop has run, if it belongs to an open
     recording, or if the new variables depend on its results.
     """
-    with schedule.lock:  # another thread may be evaluating the loop
+    # Another thread, or a finalizer, may evaluate the loop.
+    with schedule.lock, collector.paused():
         if stack() or not _is_pending(node):
             return None
         parts, block = RegionOperands(node), node.data
@@ -121,8 +123,9 @@ def extend(node: Node, start: list[Node], step: Body) -> list[Node] | None:
         results = (*parts.results[0], *after, *parts.effects[0], *scope.effects)
         node.deps = (*inputs, parts.live, parts.outer, parts.test, *results)
         block.counts = (count + len(start), effects + len(scope.effects))
+        found = [_result(node, n.dtype, k) for k, n in enumerate(start, count)]
         _close(node, scope, effects > 0)
-        return [_result(node, n.dtype, k) for k, n in enumerate(start, count)]
+        return found
 
 
 def _is_pending(node: Node) -> bool:
@@ -212,8 +215,9 @@ def branches(
     node = make(op.branch, dt.mask, size, deps, BlockData(counts, depth, shared))
     merged = Scope(outer, depth)
     merged.effects, merged.afters = effects, [a for s in scopes for a in s.afters]
+    found = [_result(node, n.dtype, k) for k, n in enumerate(first)]
     _close(node, merged)
-    return [_result(node, n.dtype, k) for k, n in enumerate(first)]
+    return found
 
 
 def foreign_call(function: ForeignFunction, arguments: Sequence[Node]) -> list[Node]:
@@ -249,16 +253,18 @@ def _enclosing() -> tuple[Node, int]:
 @contextmanager
 def _recorded(scopes: list[Scope]) -> Iterator[list[Scope]]:
     """Provides this thread's stack of scopes, onto which the caller puts `scopes`; an exception
-    undoes what these have recorded."""
+    undoes what these have recorded. The collector calls no finalizers meanwhile, as what they
+    compute is not part of the recording."""
     opened = stack()
     count = len(opened)
-    try:
-        yield opened
-    except BaseException:
+    with collector.paused():
+        try:
+            yield opened
+        except BaseException:
+            del opened[count:]
+            _undo(scopes)
+            raise
         del opened[count:]
-        _undo(scopes)
-        raise
-    del opened[count:]
 
 
 @contextmanager
@@ -342,8 +348,9 @@ def _size_with(size: int, nodes: Sequence[Node], what: str) -> int:
 
 
 def _close(node: Node, scope: Scope, listed: bool = False) -> None:
-    """Passes on the side effects of a recording: its node becomes a single side effect of the
-    enclosing scope, where it may already be `listed`."""
+    """Passes on the side effects of a recording: its node, which has its results already, becomes a
+    single side effect of the enclosing scope, where it may already be `listed`. From now on,
+    another thread or a finalizer may evaluate it."""
     if not scope.effects:
         return
     with schedule.lock:
