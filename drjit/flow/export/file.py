@@ -33,6 +33,21 @@ class TracedKernel(NamedTuple):
     outputs: tuple[tuple[str, int] | None, ...]
 
 
+def traced_kernel(kernel: Any) -> TracedKernel:
+    """Returns a kernel as a recording has it."""
+    program = kernel.program
+    first = 1 + len(program.inputs) + len(program.literals)
+    word = first + program.checks
+    targets = []
+    for _, mode in program.effects:
+        targets.append(word)
+        word += 3 if mode == "expand" else 1
+    outputs = [None if o.kind == "effect" else (o.kind, o.param) for o in program.outputs]
+    # Whether results bypass the caches depends on sizes.
+    text = kernel.text.replace("    stream(", "    store(")
+    return TracedKernel(text, first, program.checks, tuple(targets), tuple(outputs))
+
+
 class Leaf(NamedTuple):
     """A one-dimensional array: its value, element type and size."""
 
