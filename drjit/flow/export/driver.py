@@ -26,10 +26,9 @@ from .file import short, traced_kernel
 from .interface import CannotExport, Outcome
 from .operations import OTHER_SIZES, bits, other_sizes_if, pattern, under
 
-_ON_GPU = "kernels that have been recorded on a GPU"
 SPACE = 512  # bytes behind each array, for a packet
 # Statements that access a lane's own entry, and those that access nothing but single entries.
-_BY_LANE = frozenset(("load", "store", "stream"))
+_BY_LANE = frozenset(("load", "store"))
 _EXACT = frozenset(
     ("broadcast", "gather", "scatter", "scatter_inc", "scatter_exch", "scatter_cas", "reduce")
 )
@@ -48,12 +47,7 @@ def accesses(step: RecordedLaunch) -> list[tuple[int, int, set[str]]]:
         for word in _WORD.findall(line):
             name: Any = _CALL.search(line)
             found.setdefault(int(word), set()).add("?" if unknown else name[1])
-    words = [*enumerate(step.inputs, 1)]
-    words += [(word, e[0]) for word, e in zip(code.targets, step.effects, strict=True)]
-    for output, made in zip(code.outputs, step.outputs, strict=True):
-        if output is not None and made is not None:
-            words.append((output[1] + (output[0] == "reduce"), made[0]))
-    return [(word, value, found.get(word, set())) for word, value in words]
+    return [(word, value, found.get(word, set())) for word, value in code.values(step).items()]
 
 
 class Module:
@@ -284,6 +278,9 @@ class Driver:
             last |= dict.fromkeys([*step.read, *step.results], k)
         for k, step in enumerate(self.recording.steps):
             self._scratch = []
+            device = step.kernel.device if isinstance(step, RecordedLaunch) else step.device
+            if device is not None and not device.on_host:
+                raise CannotExport("kernels that have been recorded on a GPU")
             if isinstance(step, RecordedLaunch):
                 self._launch(step)
             else:
@@ -338,8 +335,6 @@ class Driver:
 
     def _launch(self, step: RecordedLaunch) -> None:
         k: Any = step.kernel
-        if not k.device.on_host:
-            raise CannotExport(_ON_GPU)
         n = self.number(step.size)
         work = self.planned(f"{n} * {max(k.cost, 1)}")
         block = self.planned(f"block_for({work}, {n}, threads)")
@@ -423,8 +418,6 @@ class Driver:
         write = operations.WRITERS.get(name)
         if write is None or step.sizes:
             raise CannotExport(operations.TITLES.get(name, f"the operation {name}"))
-        if step.device is not None and not step.device.on_host:
-            raise CannotExport(_ON_GPU)
         write(self, step.arguments, step.results)
 
     def alias(self, result: int, source: int) -> None:

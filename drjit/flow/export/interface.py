@@ -241,9 +241,12 @@ def parameters(function: Any, count: int, what: str) -> tuple[str, ...]:
 
 
 def identifier(name: str, taken: set[str]) -> str:
-    """Returns a name as one of C's, other than those that are taken, to which it is added."""
-    words = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
-    words = re.sub(r"_+", "_", words) or "value"
+    """Returns a name as one of C's, other than those that are taken, to which it is added.
+
+    >>> identifier("state['layers'][0].grad", set()), identifier("x", {"x"})
+    ('state_layers_0_grad', 'x_2')
+    """
+    words = re.sub(r"[\W_]+", "_", name, flags=re.ASCII).strip("_") or "value"
     made, k = words if not words[0].isdigit() else f"_{words}", 1
     while made in taken or made in KEYWORDS:
         k += 1

@@ -68,10 +68,11 @@ class Function:
             v.name: (v.dtype, ("size",) if v.size >= 0 else ()) for v in self.inputs.arguments
         }
         changed = {self.inputs.values[k].name for d in self._drivers for k in d.recording.written}
+        many = {name for d in self._drivers for name in d.many}
         for driver in self._drivers:
             for name, _, t in driver.outcome.rows:
-                many = any(name in d.many for d in self._drivers)
-                known, _ = rows.setdefault(name, (t, ("capacity", "size") if many else ()))
+                sizes = ("capacity", "size") if name in many else ()
+                known, _ = rows.setdefault(name, (t, sizes))
                 if known is not t:
                     raise CannotExport(f"results of several types ({identifier(name, set())})")
                 changed.add(name)
@@ -238,4 +239,6 @@ def _names(function: Any, given: Any, what: str) -> list[str]:
     if given is None:
         return ["arguments"]
     count, *keywords = given
-    return [*parameters(getattr(function, "f", object()), count, what), *keywords]
+    # A keyword may be what an argument without a name is called here.
+    named = [f"{keyword}=" for keyword in keywords]
+    return [*parameters(getattr(function, "f", object()), count, what), *named]
