@@ -18,7 +18,7 @@ from ...jit.ir.location import describe
 from ...jit.ir.node import LITERAL
 from ...jit.ir.op import ignored
 from ...jit.lazy import np
-from ...jit.run.freeze import Literal, RecordedLaunch, ValueNumber
+from ...jit.run.freeze import Literal, RecordedLaunch, ValueNumber, unused_values
 from ...jit.target.simd.translate import WORDS_IN_REGISTERS
 from ..freeze.recordings import GeneralRecording, SizedNumber
 from . import operations
@@ -97,7 +97,7 @@ class Driver:
             o[0]: (o[1], o[2] or step.size == 1)
             for step in self._launches for o in step.outputs if o is not None
         }  # fmt: skip
-        self._kept = {v for _, v, _ in self.outcome.rows if type(v) is ValueNumber}
+        self._kept: set[int] = {v for _, v, _ in self.outcome.rows if type(v) is ValueNumber}
         self._padded = self._whole_packets()
 
     @property
@@ -273,10 +273,8 @@ class Driver:
             t, _ = self._made.get(value, (None, False))
             if t and not t.is_vector and value not in self._padded | changed:
                 self._direct.setdefault(value, self.f.fields[name].address)
-        last: dict[int, int] = {}
-        for k, step in enumerate(self.recording.steps):
-            last |= dict.fromkeys([*step.read, *step.results], k)
-        for k, step in enumerate(self.recording.steps):
+        unused = unused_values(self.recording.steps, self._kept)
+        for step, ended in zip(self.recording.steps, unused, strict=True):
             self._scratch = []
             device = step.kernel.device if isinstance(step, RecordedLaunch) else step.device
             if device is not None and not device.on_host:
@@ -285,7 +283,6 @@ class Driver:
                 self._launch(step)
             else:
                 self._operation(step)
-            ended = [v for v, at in last.items() if at == k and v not in self._kept]
             rooms = [self._slots.pop(v) for v in ended if v in self._slots]
             for nbytes, place in (*self._scratch, *rooms):
                 self._free[nbytes].append(place)

@@ -177,14 +177,9 @@ def matmul(d: Any, given: Any, results: Any) -> None:
         return
     if m * n * k * len(layout.offsets) == 0:
         raise CannotExport("products of empty matrices")
-    at, bt = layout.transposed
     a, count = t.accumulator, len(layout.offsets)
-    column = primitives._DEPTH_PACKED if at or t is not a else primitives._DEPTH
+    text, column = primitives.product_text(layout, t)
     depth = column // a.itemsize
-    text = primitives._MATMUL.format(
-        t=t.code, rows=1 if m == 1 else 4 if m <= 4 else 8, depth=depth, at=at, bt=bt,
-        columns=8 if n <= 8 else 16 if n <= 16 else 64,
-    )  # fmt: skip
     table, plan = d.name("t"), d.name("t")
     _, widest = primitives._largest_tile(column)
     d.plans += [
