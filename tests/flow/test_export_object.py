@@ -276,6 +276,51 @@ def test_tensors(tmp_path: Path) -> None:
         library("products", 1, a=a[:5], b=b, **room)
 
 
+def test_names_that_are_the_same_in_c_are_told_apart(tmp_path: Path) -> None:
+    @dr.freeze
+    def weighted(a: Array2f, a_x: Float, result: Float) -> Any:
+        return a.x + 10 * a_x + 100 * a.y, dr.sum(result)
+
+    @dr.freeze
+    def total(result: Float) -> Float:
+        return dr.sum(result)
+
+    @dr.freeze
+    def pair(*given: Float, **named: Float) -> Float:
+        return given[0] + 10 * named["argument0"]
+
+    for n in (2, 4):
+        x, y, z, w = (values(Float, n, k) for k in range(4))
+        dr.eval(weighted(Array2f(x, y), z, w), total(w), pair(x, argument0=y))
+    library = linked(weighted, tmp_path, "weighted")
+    a_x, a_y, other = (np.full(3, k) for k in (1, 3, 2))
+    given = {"a_x": a_x, "a_x_2": other, "a_y": a_y, "result": np.ones(3)}
+    found = library(**given, result_0_capacity=3)
+    np.testing.assert_array_equal(found["result_0"], np.full(3, 321))
+    library = linked(total, tmp_path, "total")
+    assert "const float *result; size_t result_size;" in library.header
+    np.testing.assert_array_equal(library(result=a_y)["result_2"], [9])
+    library = linked(pair, tmp_path, "pair")
+    found = library(argument0=a_x, argument0_2=other, result_capacity=3)
+    np.testing.assert_array_equal(found["result"], np.full(3, 21))
+
+
+def test_changes_of_arguments_do_not_see_each_other(tmp_path: Path) -> None:
+    @dr.freeze
+    def moved(x: list[Float]) -> None:
+        x[0], x[1], x[2] = dr.zeros(Float, dr.width(x[1])), x[0], x[1]
+
+    def rows(n: int) -> list[Float]:
+        return [values(Float, n, k) for k in range(3)]
+
+    for n in (2, 4):
+        moved(rows(n))
+    given = {f"x_{k}": a.numpy() for k, a in enumerate(rows(70))}
+    found = linked(moved, tmp_path, "moved")("moved", 1, **given)
+    for name, expected in (("x_0", 0 * given["x_0"]), ("x_1", given["x_0"]), ("x_2", given["x_1"])):
+        np.testing.assert_array_equal(found[name], expected, err_msg=name)
+
+
 @dr.syntax
 def reversed_loop(x: Float) -> Float:
     dr.enable_grad(x)

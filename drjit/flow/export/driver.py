@@ -8,8 +8,6 @@ copied as a whole.
 """
 
 import re
-import struct
-from collections.abc import Iterable
 from math import gcd
 from typing import Any
 
@@ -20,17 +18,17 @@ from ...jit.ir.location import describe
 from ...jit.ir.node import LITERAL
 from ...jit.ir.op import ignored
 from ...jit.lazy import np
-from ...jit.run.freeze import Literal, RecordedLaunch, Recording, ValueNumber
+from ...jit.run.freeze import Literal, RecordedLaunch, ValueNumber, unused_values
 from ...jit.target.simd.translate import WORDS_IN_REGISTERS
-from ..freeze.recordings import SizedNumber
+from ..freeze.recordings import GeneralRecording, SizedNumber
 from . import operations
-from .interface import CannotExport
-from .operations import OTHER_SIZES, pattern
+from .file import short, traced_kernel
+from .interface import CannotExport, Outcome
+from .operations import OTHER_SIZES, bits, other_sizes_if, pattern, under
 
-_ON_GPU = "kernels that have been recorded on a GPU"
 SPACE = 512  # bytes behind each array, for a packet
 # Statements that access a lane's own entry, and those that access nothing but single entries.
-_BY_LANE = frozenset(("load", "store", "stream"))
+_BY_LANE = frozenset(("load", "store"))
 _EXACT = frozenset(
     ("broadcast", "gather", "scatter", "scatter_inc", "scatter_exch", "scatter_cas", "reduce")
 )
@@ -38,22 +36,18 @@ _KNOWN = _BY_LANE | _EXACT
 _CALL, _WORD = re.compile(r"(\w+)\("), re.compile(r"p\[(\d+)\]")
 
 
-def accesses(text: str) -> dict[int, set[str]]:
-    """Returns the statements in which a kernel's text uses each word of the parameter block; those
-    of a text that has functions, or many words, are not known."""
-    unknown = text.count("def ") > 1 or text.count("p[") > WORDS_IN_REGISTERS
+def accesses(step: RecordedLaunch) -> list[tuple[int, int, set[str]]]:
+    """Returns the words of a launch's parameter block that are addresses of values, these, and the
+    statements in which the kernel's text uses them; those of a text that has functions, or many
+    words, are not known."""
+    code = traced_kernel(step.kernel)
+    unknown = code.text.count("def ") > 1 or code.text.count("p[") > WORDS_IN_REGISTERS
     found: dict[int, set[str]] = {}
-    for line in text.split("\n"):
+    for line in code.text.split("\n"):
         for word in _WORD.findall(line):
             name: Any = _CALL.search(line)
             found.setdefault(int(word), set()).add("?" if unknown else name[1])
-    return found
-
-
-def bits(t: DType, value: Any) -> int:
-    """Returns the bits of a number of a type, as a signed word."""
-    data = struct.pack("<" + dt.FORMATS[t.element], value)
-    return int.from_bytes(data, "little", signed=len(data) == 8)
+    return [(word, value, found.get(word, set())) for word, value in code.values(step).items()]
 
 
 class Module:
@@ -63,7 +57,7 @@ class Module:
     def __init__(self) -> None:
         self.kernels: dict[tuple[str, tuple[tuple[int, int], ...], bool], str] = {}
         self.constants: dict[bytes, str] = {}
-        self.messages: list[str] = []
+        self.messages: dict[str, int] = {}
 
     def kernel(self, text: str, tails: dict[int, int], contract: bool) -> str:
         key = text.replace("    stream(", "    store("), tuple(tails.items()), contract
@@ -74,9 +68,7 @@ class Module:
 
     def message(self, text: str) -> int:
         """Returns the number of a message."""
-        if text not in self.messages:
-            self.messages.append(text)
-        return OTHER_SIZES + 1 + self.messages.index(text)
+        return self.messages.setdefault(text, OTHER_SIZES + 1 + len(self.messages))
 
 
 class Driver:
@@ -84,8 +76,9 @@ class Driver:
     `values` the addresses of values, as expressions, `sizes` their element types and numbers of
     entries."""
 
-    def __init__(self, f: Any, module: Module, recording: Recording, outcome: Any) -> None:
-        self.f, self.module, self.recording, self.outcome = f, module, recording, outcome
+    def __init__(self, f: Any, general: GeneralRecording) -> None:
+        self.f, self.module, self.general, self.recording = f, f.module, general, general.recording
+        self.outcome = Outcome(f.inputs, self.recording.outcome)
         self.checks: list[str] = []  # of sizes
         self.plans: list[str] = []  # numbers of lanes, and where memory begins
         self.late_checks: list[str] = []  # of these numbers, before anything is allocated
@@ -97,9 +90,26 @@ class Driver:
         self._count = 0
         self._free: dict[str, list[str]] = {}  # memory that is no longer in use, by its size
         self._slots: dict[int, tuple[str, str]] = {}  # of values: their size and place
-        self._padded = self._whole_packets()
         self._scratch: list[tuple[str, str]] = []
         self._direct: dict[int, str] = {}  # results that are computed where the caller wants them
+        self._launches = [s for s in self.recording.steps if isinstance(s, RecordedLaunch)]
+        self._made = {
+            o[0]: (o[1], o[2] or step.size == 1)
+            for step in self._launches for o in step.outputs if o is not None
+        }  # fmt: skip
+        self._kept: set[int] = {v for _, v, _ in self.outcome.rows if type(v) is ValueNumber}
+        self._padded = self._whole_packets()
+
+    @property
+    def many(self) -> set[str]:
+        """The names of results and changes that may have more than one entry."""
+        single = {k: v.size == -2 for k, v in enumerate(self.f.inputs.values)}
+        single |= {k: n.size == 1 for k, n in self.recording.constants}
+        single |= {k: is_single for k, (_, is_single) in self._made.items()}
+        return {
+            name for name, v, _ in self.outcome.rows
+            if not (v.size == 1 if isinstance(v, Literal) else single.get(v))
+        }  # fmt: skip
 
     # ---- Names and numbers
 
@@ -109,7 +119,7 @@ class Driver:
 
     def planned(self, expression: str) -> str:
         """Returns the name of a number that is known in advance."""
-        if expression.isdecimal() or re.fullmatch(r"\w+", expression):
+        if re.fullmatch(r"\w+", expression):
             return expression
         if expression not in self._numbers:
             self._numbers[expression] = name = self.name("n")
@@ -122,19 +132,18 @@ class Driver:
             return str(int(n))
         found = []
         for p in n.options:
-            size = self.f.size(p.which)
+            size = self.f.sizes[p.which]
             parts = size if p.length == 1 else f"({size} + {p.length - 1}) // {p.length}"
             common = gcd(p.value, p.at)
             times, by = p.value // common, p.at // common
             product = parts if times == 1 else f"({parts}) * {times}"
             if by > 1:
-                self.checks.append(f"if ({product}) // {by} * {by} != {product}:")
-                self.checks.append(f"    return {OTHER_SIZES}")
+                self.checks += other_sizes_if(f"({product}) // {by} * {by} != {product}")
                 product = f"({product}) // {by}"
             found.append(product)
         for other in found[1:]:
             if other != found[0]:
-                self.checks += [f"if {other} != {found[0]}:", f"    return {OTHER_SIZES}"]
+                self.checks += other_sizes_if(f"{other} != {found[0]}")
         return self.planned(found[0])
 
     def literal(self, t: DType, value: Any) -> str:
@@ -143,7 +152,7 @@ class Driver:
             return str(bits(t, value))
         if t is dt.f16:
             raise CannotExport("half-precision numbers that depend on the sizes of arrays")
-        n = self.number(value._replace(dtype=None))
+        n = self.number(value)
         if not t.is_float:
             return n
         return f"number_{t.code}({n}, {int(value.inverse)})"
@@ -178,169 +187,132 @@ class Driver:
             self.values[value] = found[1]
         return self.values[value]
 
-    def copy(self, to: str, source: str, nbytes: str) -> str:
-        return f"copy({to}, {source}, {nbytes})"
-
     # ---- The function
 
     def text(self, name: str) -> str:
         """Returns the function, which returns `OTHER_SIZES` if it is none for the given sizes."""
+        for which, n in self.general.fixed:
+            self.checks += other_sizes_if(f"{self.f.sizes[which]} != {n}")
+        for n, length in self.general.even:
+            number = self.number(n)
+            self.late_checks += other_sizes_if(f"{number} // {length} * {length} != {number}")
         self._inputs()
-        self._results()
-        last: dict[int, int] = {}
-        for k, step in enumerate(self.recording.steps):
-            last |= dict.fromkeys([*step.read, *step.results], k)
-        kept = {value for _, value, _ in (*self.outcome.results, *self.outcome.changes)
-                if type(value) is ValueNumber}  # fmt: skip
-        for k, step in enumerate(self.recording.steps):
-            self._scratch = []
-            if isinstance(step, RecordedLaunch):
-                self._launch(step)
-            else:
-                self._operation(step)
-            ended = [v for v, at in last.items() if at == k and v not in kept]
-            rooms = [self._slots.pop(v) for v in ended if v in self._slots]
-            for nbytes, place in (*self._scratch, *rooms):
-                self._free[nbytes].append(place)
+        self._constants()
+        self._steps()
         self._copy_results()
-        self._scratch = []
         body = [
             "a: Word = given",
             "threads = min(max(word(a), 1), THREADS)",
-            *self.f.size_lines,
+            *self.f.reads,
             *self.checks,
             "total = 64",
             *self.plans,
             *self.late_checks,
             "memory = allocate(total)",
-            "if memory == 0:",
-            "    return 1",
+            *under("if memory == 0:", ["return 1"]),
             "base = (memory + 63) // 64 * 64",
             "record = room(6)",
             *[f"put(record + {8 * k}, 0)" for k in range(6)],
             "result = 0",
-            "while 1:",
-            *["    " + line for line in (*self.lines, *self.endings, "break")],
+            *under("while 1:", [*self.lines, *self.endings, "break"]),
             "release(memory)",
             "return result",
         ]
-        return "\n".join([f"def {name}(given):", *["    " + line for line in body]]) + "\n"
+        return "\n".join(under(f"def {name}(given):", body)) + "\n"
 
     def _whole_packets(self) -> set[int]:
         """Returns the values that kernels access as whole packets, without regard to where they
         end."""
-        found: set[int] = set()
-        for step in self.recording.steps:
-            if isinstance(step, RecordedLaunch):
-                used = accesses(step.kernel.text)
-                changed = {v for v, *_ in step.effects}.intersection(step.inputs)
-                for word, value in self._words(step):
-                    if value in changed or not used.get(word, set()) <= _KNOWN:
-                        found.add(value)
-            else:
-                found.update(step.read)
-        return found
-
-    def _words(self, step: RecordedLaunch) -> list[tuple[int, int]]:
-        """Returns the words of a launch's parameter block that are addresses of values, and
-        these."""
-        found: list[tuple[int, int]] = [(1 + k, v) for k, v in enumerate(step.inputs)]
-        word = 1 + len(step.inputs) + len(step.literals) + len(step.checks)
-        for value, *_, mode in step.effects:
-            found.append((word, value))
-            word += 3 if mode == "expand" else 1
-        for o in step.outputs:
-            if o is not None:
-                word += o[2]  # the partial results of a reduction
-                found.append((word, o[0]))
-                word += 1
+        others = [s for s in self.recording.steps if not isinstance(s, RecordedLaunch)]
+        found = {value for step in others for value in step.read}
+        for step in self._launches:
+            changed = {e[0] for e in step.effects}.intersection(step.inputs)
+            for _, value, used in accesses(step):
+                if value in changed or not used <= _KNOWN:
+                    found.add(value)
         return found
 
     def _inputs(self) -> None:
-        written = {*self.recording.written}
-        read = {v for step in self.recording.steps for v in step.read}
-        for number, row in enumerate(self.f.inputs.values):
+        """Finds arguments where the caller has them, or in copies with space behind them."""
+        own = self.f.inputs.own_values
+        if any(number >= own for number in self.recording.written):
+            raise CannotExport("changes of arrays that are not among its arguments")
+        for number, row in enumerate(self.f.inputs.values[:own]):
             if row.is_literal:
                 continue
-            t, n = row.dtype, self.f.size(row.size)
-            self.sizes[number] = t, n
-            if number >= self.f.inputs.own_values:
-                if number in written:
-                    raise CannotExport("changes of arrays that are not among its arguments")
-                if number in read or number in self.outcome_values:
-                    self._constant(number, self.f.captured[number], t)
-                continue
-            address = self.values[number] = self.f.address(row.name)
-            if number in self._padded and number in read:
+            t, n = self.sizes[number] = row.dtype, self.f.sizes[row.size]
+            address = self.values[number] = self.f.fields[row.name].address
+            if number in self._padded:
                 nbytes = self.planned(f"{n} * {t.itemsize}")
                 _, place = self.room(nbytes)
                 self.values[number] = place
-                self.lines.append(self.copy(place, address, nbytes))
-                if number in written:
-                    self.endings.append(self.copy(address, place, nbytes))
-        for number, node in self.recording.constants:
-            self.sizes[number] = node.dtype, str(node.size)
-            self._constant(number, node, node.dtype)
+                self.lines.append(f"copy({place}, {address}, {nbytes})")
+                if number in self.recording.written:
+                    self.endings.append(f"copy({address}, {place}, {nbytes})")
 
-    @property
-    def outcome_values(self) -> set[Any]:
-        return {value for _, value, _ in (*self.outcome.results, *self.outcome.changes)}
+    def _constants(self) -> None:
+        """Finds captured arrays and those that the recording has made once and for all."""
+        read = self._kept.union(*[step.read for step in self.recording.steps])
+        captured = [row for row in self.f.captured.items() if row[0] in read]
+        for number, node in (*captured, *self.recording.constants):
+            t = node.dtype
+            if t.is_vector:
+                raise CannotExport("arrays of vectors that it captures")
+            if node.op is LITERAL:
+                data = np.full(node.size, node.data, t.numpy)
+            else:
+                data = node.data.device.download(node.data, t, node.size)
+            self.sizes[number] = t, str(node.size)
+            self.values[number] = place = self.name("c")
+            self.lines.append(f'{place} = external("{self.module.constant(data.tobytes())}")')
 
-    def _constant(self, number: int, node: Any, t: DType) -> None:
-        if t.is_vector:
-            raise CannotExport("arrays of vectors that it captures")
-        if node.op is LITERAL:
-            data = np.full(node.size, node.data, t.numpy).tobytes()
-        else:
-            data = node.data.device.download(node.data, t, node.size).tobytes()
-        self.values[number] = place = self.name("c")
-        self.lines.append(f'{place} = external("{self.module.constant(data)}")')
-
-    def _results(self) -> None:
-        """Checks the room for results, and chooses those that kernels can write there."""
-        made = {
-            o[0]: o[1]
-            for step in self.recording.steps if isinstance(step, RecordedLaunch)
-            for o in step.outputs if o is not None
-        }  # fmt: skip
-        changed = {v for step in self.recording.steps if isinstance(step, RecordedLaunch)
-                   for v, *_ in step.effects}  # fmt: skip
+    def _steps(self) -> None:
+        """Does what the recording does, and uses memory again once nothing needs it."""
+        changed = {e[0] for step in self._launches for e in step.effects}
         for name, value, _ in self.outcome.results:
-            if type(value) is not ValueNumber or value in self._direct or value not in made:
-                continue
-            if value not in self._padded | changed and not made[value].is_vector:
-                self._direct[value] = self.f.address(name)
+            t, _ = self._made.get(value, (None, False))
+            if t and not t.is_vector and value not in self._padded | changed:
+                self._direct.setdefault(value, self.f.fields[name].address)
+        unused = unused_values(self.recording.steps, self._kept)
+        for step, ended in zip(self.recording.steps, unused, strict=True):
+            self._scratch = []
+            device = step.kernel.device if isinstance(step, RecordedLaunch) else step.device
+            if device is not None and not device.on_host:
+                raise CannotExport("kernels that have been recorded on a GPU")
+            if isinstance(step, RecordedLaunch):
+                self._launch(step)
+            else:
+                self._operation(step)
+            rooms = [self._slots.pop(v) for v in ended if v in self._slots]
+            for nbytes, place in (*self._scratch, *rooms):
+                self._free[nbytes].append(place)
 
     def _copy_results(self) -> None:
         """Checks the room of results, and copies what is not there yet: results, then changes of
         arguments, of which none is read once another has been made."""
-        rows = [(name, value, t, False) for name, value, t in self.outcome.results]
-        rows += [(name, value, t, True) for name, value, t in self.outcome.changes]
         late: list[str] = []
-        for name, value, t, changes in rows:
+        for k, (name, value, t) in enumerate(self.outcome.rows):
+            changes = k >= len(self.outcome.results)
             n = self.number(value.size) if isinstance(value, Literal) else self.sizes[value][1]
-            self.late_checks += self.f.room_for(name, n, changes)
-            address = self.f.address(name)
+            self.late_checks += self.f.room_for(name, n)
+            address = self.f.fields[name].address
+            moved = late if changes else self.endings
             if isinstance(value, Literal):
-                self._fill(address, t, n, self.literal(t, value.value))
+                moved += self._filled(address, t, n, self.literal(t, value.value))
             elif self._direct.get(value) != address:
                 nbytes, source = self.planned(f"{n} * {t.itemsize}"), self.values[value]
                 if changes and value < len(self.f.inputs.values):
-                    self._scratch = []
                     place = self.scratch(nbytes)
-                    self.endings.append(self.copy(place, source, nbytes))
+                    self.endings.append(f"copy({place}, {source}, {nbytes})")
                     source = place
-                (late if changes else self.endings).append(self.copy(address, source, nbytes))
+                moved.append(f"copy({address}, {source}, {nbytes})")
         self.endings += late
 
-    def _fill(self, address: str, t: DType, n: str, value: str) -> None:
+    def _filled(self, address: str, t: DType, n: str, value: str) -> list[str]:
+        """Returns the lines that write a number to all entries of an array."""
         text = text_of(f"c0 = literal({t.code}, p[1])", f"store({t.code}, p[2], i, c0)")
-        line_count = len(self.lines)
         _, after, word = self._tail(t, n, address)
-        self.run(text, 1, n, [value, address, word], tails={2: 3})
-        self.lines += after
-        self.endings += self.lines[line_count:]
-        del self.lines[line_count:]
+        return [*self.run(text, n, [value, address, word], f"{n} * 1", tails={2: 3}), *after]
 
     # ---- Launches
 
@@ -351,17 +323,15 @@ class Driver:
         elsewhere, and the word of the parameter block for it."""
         place, rest = self.scratch(str(64 * t.itemsize)), self.planned(f"{n} & 63")
         whole, nbytes = self.planned(f"({n} - {rest}) * {t.itemsize}"), f"{rest} * {t.itemsize}"
-        there = f"{address} + {whole}"
-        copy = self.copy(place, there, nbytes) if reads else self.copy(there, place, nbytes)
-        lines = [f"if {rest}:", f"    {copy}"]
+        there, word = f"{address} + {whole}", f"{place} - {whole}"
         if reads:  # lanes behind the last one are numbers
-            lines.insert(1, f"    fill({place}, {64 * t.itemsize}, 0)")
-        return (lines, [], f"{place} - {whole}") if reads else ([], lines, f"{place} - {whole}")
+            filled = f"fill({place}, {64 * t.itemsize}, 0)"
+            before = under(f"if {rest}:", [filled, f"copy({place}, {there}, {nbytes})"])
+            return before, [], word
+        return [], under(f"if {rest}:", [f"copy({there}, {place}, {nbytes})"]), word
 
     def _launch(self, step: RecordedLaunch) -> None:
         k: Any = step.kernel
-        if not k.device.on_host:
-            raise CannotExport(_ON_GPU)
         n = self.number(step.size)
         work = self.planned(f"{n} * {max(k.cost, 1)}")
         block = self.planned(f"block_for({work}, {n}, threads)")
@@ -387,38 +357,31 @@ class Driver:
                     words.append(self.scratch(f"8 * (({n} + {block} - 1) // {block})"))
                 words.append(self.allocate(number, t, "1" if reduces else n))
         tails, after = {}, []
-        used = accesses(k.text)
-        made = {o[0] for o in step.outputs if o is not None}
-        for word, value in self._words(step):
-            if self.values[value].startswith("x") and used.get(word, set()) & _BY_LANE:
+        for word, value, used in accesses(step):
+            if self.values[value].startswith("x") and used & _BY_LANE:
                 t, _ = self.sizes[value]
-                before, behind, other = self._tail(t, n, self.values[value], value not in made)
+                reads = value not in step.results
+                before, behind, other = self._tail(t, n, self.values[value], reads)
                 self.lines += before
                 after += behind
                 words.append(other)
                 tails[word] = len(words)
-        loops = k.loops
-        self.run(
-            k.text, 0, n, words, block=block, copies=copies, tails=tails,
-            work=f"{work} * 8" if loops else work,
-        )  # fmt: skip
-        self.lines += after
-        self._check(step.checks)
+        work = f"{work} * 8" if k.loops else work
+        self.lines += [*self.run(k.text, n, words, work, block, copies, tails), *after]
+        self._check(step)
 
-    def _check(self, checks: Iterable[Any]) -> None:
-        numbers = []
-        for (_, what, location, _, size, _), _ in checks:
+    def _check(self, step: RecordedLaunch) -> None:
+        """Ends the function with a message if an index was out of bounds."""
+        found: list[str] = []
+        for site, ((_, what, location, _, size, _), _) in enumerate(step.checks):
             if not isinstance(what, str):
                 raise CannotExport(f"functions that raise exceptions (at {describe(location)})")
             entries = "" if isinstance(size, SizedNumber) else f" with {size} entries"
-            where = describe(location).rpartition("/")[2]
-            text = f"{what}: an index is out of bounds for an array{entries} (at {where})"
-            numbers.append(self.module.message(f"{self.f.name}: {text}"))
-        if numbers:
-            self.lines.append("if word(record) != 0:")
-            for site, number in enumerate(numbers):
-                self.lines += [f"    if word(record + 8) == {site}:", f"        result = {number}"]
-            self.lines.append("    break")
+            text = f"{what}: an index is out of bounds for an array{entries} (at {short(location)})"
+            number = self.f.message(text)
+            found += under(f"if word(record + 8) == {site}:", [f"result = {number}"])
+        if found:
+            self.lines += under("if word(record) != 0:", [*found, "break"])
 
     def _accumulators(self, t: DType, n: str, reduce: str, copies: str) -> list[str]:
         """Returns the words of private copies of a target."""
@@ -430,21 +393,20 @@ class Driver:
         return [place, n]
 
     def run(
-        self, text: str, cost: int, n: str, words: list[str], block: str = "", copies: str = "",
-        tails: dict[int, int] | None = None, work: str = "",
-    ) -> None:  # fmt: skip
-        """Launches a kernel with the words of its parameter block after the first one. `cost` is
-        that of a lane, or `work` that of the launch."""
-        work = work or f"{n} * {cost}"
+        self, text: str, n: str, words: list[str], work: str, block: str = "",
+        copies: str = "threads", tails: dict[int, int] | None = None,
+    ) -> list[str]:  # fmt: skip
+        """Returns the lines that launch a kernel with the words of its parameter block after the
+        first one, and a certain amount of work, in lane-operations."""
         block = block or f"block_for({work}, {n}, threads)"
         name, p = self.module.kernel(text, tails or {}, self.f.contract), self.name("p")
-        self.lines += [f"{p} = room({len(words) + 1})", f"put({p}, record)"]
-        self.lines += [f"put({p} + {8 * k}, {w})" for k, w in enumerate(words, 1)]
-        finish = f'external("{name}_finish")'
-        self.lines.append(
-            f'launch(external("{name}"), {finish}, {p}, {n}, {block}, {copies or "threads"}, '
-            f"threads, {work})"
-        )
+        given = f"{p}, {n}, {block}, {copies}, threads, {work}"
+        return [
+            f"{p} = room({len(words) + 1})",
+            f"put({p}, record)",
+            *[f"put({p} + {8 * k}, {w})" for k, w in enumerate(words, 1)],
+            f'launch(external("{name}"), external("{name}_finish"), {given})',
+        ]
 
     # ---- Operations that launch kernels of their own
 
@@ -453,8 +415,6 @@ class Driver:
         write = operations.WRITERS.get(name)
         if write is None or step.sizes:
             raise CannotExport(operations.TITLES.get(name, f"the operation {name}"))
-        if step.device is not None and not step.device.on_host:
-            raise CannotExport(_ON_GPU)
         write(self, step.arguments, step.results)
 
     def alias(self, result: int, source: int) -> None:
@@ -463,4 +423,4 @@ class Driver:
             return
         t, n = self.sizes[source]
         place = self.allocate(result, t, n)
-        self.lines.append(self.copy(place, self.values[source], f"{n} * {t.itemsize}"))
+        self.lines.append(f"copy({place}, {self.values[source]}, {n} * {t.itemsize})")

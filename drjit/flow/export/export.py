@@ -40,7 +40,7 @@ from ..freeze.layout import (
 from ..freeze.recordings import Different, GeneralRecording, generalize
 from ..freeze.result import Snapshot
 from ..region.state import call
-from .file import Leaf, OtherValue, Traced, TracedKernel, TreePart, short, write
+from .file import Leaf, OtherValue, Traced, TreePart, short, traced_kernel, write
 from .interface import parameters
 
 _OBJECTS = (".o", ".obj")
@@ -195,20 +195,6 @@ def _head(function: Callable, made: list[Any]) -> str:
 # ---- Traces
 
 
-def _code(kernel: Any) -> TracedKernel:
-    program = kernel.program
-    first = 1 + len(program.inputs) + len(program.literals)
-    word = first + program.checks
-    targets = []
-    for _, mode in program.effects:
-        targets.append(word)
-        word += 3 if mode == "expand" else 1
-    outputs = [None if o.kind == "effect" else (o.kind, o.param) for o in program.outputs]
-    # Whether results bypass the caches depends on sizes.
-    text = kernel.text.replace("    stream(", "    store(")
-    return TracedKernel(text, first, program.checks, tuple(targets), tuple(outputs))
-
-
 class Tracer(Recorder):
     """Records launches without carrying them out."""
 
@@ -234,7 +220,7 @@ class Tracer(Recorder):
             outputs.append((self._result(b), o.dtype, o.kind == "reduce"))
         constants = tuple([(n.dtype, n.data) for n in literals])
         bounds = tuple([(c.data, c.deps[0].dtype) for c in checks])
-        kernel: Any = _code(launched)
+        kernel: Any = traced_kernel(launched)
         self.steps.append(
             freeze.RecordedLaunch(kernel, size, read, constants, bounds, effects, tuple(outputs))
         )

@@ -32,6 +32,32 @@ class TracedKernel(NamedTuple):
     targets: tuple[int, ...]
     outputs: tuple[tuple[str, int] | None, ...]
 
+    def values(self, step: RecordedLaunch) -> dict[int, int]:
+        """Returns the values of a launch whose addresses are among its words, by these."""
+        found: dict[int, int] = dict(enumerate(step.inputs, 1))
+        for word, effect in zip(self.targets, step.effects, strict=True):
+            found[word] = effect[0]
+        for output, made in zip(self.outputs, step.outputs, strict=True):
+            if output is not None and made is not None:
+                kind, word = output  # before it, a reduction has one for partial results
+                found[word + (kind == "reduce")] = made[0]
+        return found
+
+
+def traced_kernel(kernel: Any) -> TracedKernel:
+    """Returns a kernel as a recording has it."""
+    program = kernel.program
+    first = 1 + len(program.inputs) + len(program.literals)
+    word = first + program.checks
+    targets = []
+    for _, mode in program.effects:
+        targets.append(word)
+        word += 3 if mode == "expand" else 1
+    outputs = [None if o.kind == "effect" else (o.kind, o.param) for o in program.outputs]
+    # Whether results bypass the caches depends on sizes.
+    text = kernel.text.replace("    stream(", "    store(")
+    return TracedKernel(text, first, program.checks, tuple(targets), tuple(outputs))
+
 
 class Leaf(NamedTuple):
     """A one-dimensional array: its value, element type and size."""
@@ -304,17 +330,8 @@ class PublicFunctionWriter:
         code: Any = step.kernel
         size = self.size(step.size)
         function = self.file.kernel(code)
-        words: dict[int, str] = {}
-        numbers = dict(enumerate(step.inputs, 1))
-        for k, number in numbers.items():
-            words[k] = self.passed(number)
-        for k, (dtype, value) in enumerate(step.literals):
-            words[1 + len(step.inputs) + k] = self.literal(dtype, value)
-        for word, effect in zip(code.targets, step.effects, strict=True):
-            words[word] = self.passed(effect[0])
-            numbers[word] = effect[0]
-        for output, made in zip(code.outputs, step.outputs, strict=True):
-            if output is None or made is None:
+        for made in step.outputs:
+            if made is None:
                 continue
             number, dtype, reduced = made
             lanes = "1" if reduced else size
@@ -322,7 +339,10 @@ class PublicFunctionWriter:
                 lanes = f"(({lanes} + 63) // 64 * {64 * dtype.count})"
             name = self.new_value(number, dtype)
             self.add(f"{name} = np.empty({lanes}, {_numpy(dtype.element)})")
-            words[output[1] + (output[0] == "reduce")] = self.passed(number)
+        numbers = code.values(step)
+        words = {k: self.passed(number) for k, number in numbers.items()}
+        for k, (dtype, value) in enumerate(step.literals):
+            words[1 + len(step.inputs) + k] = self.literal(dtype, value)
         for k, first, extent in function.matrices:
             if numbers[k] in self.labels:
                 given = f"{words[k]}, int({words[first]}) + {extent}, {self.labels[numbers[k]]!r}"

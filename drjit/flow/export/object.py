@@ -13,255 +13,157 @@ of it. It has no variables, and calls the C library and the system's threads onl
 import json
 import os
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from ...jit.cpu import exported, variants
-from ...jit.ir.dtype import DType
 from ...jit.ir.node import BUFFER
 from ...jit.run import schedule
-from ...jit.run.freeze import Literal, RecordedLaunch, Recording
 from ..freeze.frozen import FrozenFunction
-from ..freeze.layout import InputLayout
+from ..freeze.layout import nodes_in
+from ..freeze.recordings import GeneralRecording
 from ..freeze.saved import SavedFunction
 from . import targets
 from .driver import Driver, Module
-from .interface import (
-    KEYWORDS,
-    CannotExport,
-    Field,
-    Inputs,
-    Outcome,
-    header,
-    identifier,
-    parameters,
-)
-from .operations import OTHER_SIZES
-
-
-class Outdated(CannotExport):
-    """A recording does not belong to what the function captures now."""
+from .interface import KEYWORDS, CannotExport, Field, Inputs, header, identifier, parameters
+from .operations import OTHER_SIZES, other_sizes_if, returned_if, under
 
 
 class Function:
     """A C function for recordings that differ in sizes. `fields` are the arrays of its structure by
-    their place in it, `size_fields` what says how many entries they have."""
+    their names in `inputs`, and `sizes` those of the inputs, as expressions."""
 
     def __init__(
-        self, key: Sequence[Any], names: Sequence[str], captured: Sequence[Any],
-        literals: Sequence[str],
-        recordings: Sequence[tuple[Recording, Sequence[tuple], Sequence[tuple]]],
+        self, name: str, module: Module, inputs: Inputs, captured: Sequence[Any],
+        recordings: Sequence[GeneralRecording],
     ) -> None:  # fmt: skip
-        self.name = ""
-        self.inputs = Inputs(key, names)
-        self.contract = bool(self.inputs.flags & variants.FAST_MATH)
-        self._outcomes = [Outcome(self.inputs, r.outcome) for r, *_ in recordings]
-        self._recordings = recordings
-        own = self.inputs.own_values
-        rows = self.inputs.values
-        numbers = zip([k for k, v in enumerate(rows) if v.is_literal], literals, strict=True)
-        same = [n.dtype for n in captured] == [v.dtype for v in rows[own:]]
-        if not same or any(k >= own and repr(captured[k - own].data) != x for k, x in numbers):
-            raise Outdated(
-                "captured arrays that are also arguments, or that others have taken the place of "
-                "since the recording"
-            )
-        self.captured = dict(enumerate(captured, own))
-        self.fields: list[Field] = []
-        self.shapes: dict[str, tuple[int, ...]] = {}
-        self.changed: set[str] = set()
-        self._names: dict[str, str] = {}  # in C, by those of the interface
-        self._places: dict[str, int] = {}  # words of the structure
-        self._sized: dict[str, tuple[str, ...]] = {}
-        self._size_of: dict[int, str] = {}  # where sizes are found
+        self.name, self.module, self.inputs = name, module, inputs
+        self.contract = bool(inputs.flags & variants.FAST_MATH)
+        self.captured = dict(enumerate(captured, inputs.own_values))
+        self._drivers = [Driver(self, r) for r in recordings]
+        self.fields: dict[str, Field] = {}
         self._declare()
-        rows = self.inputs.values[:own]
-        shown = [self._names[v.name] for v in rows if not v.is_literal]
-        self.title = f"The recording for the arguments {', '.join(shown) or '(none)'}."
-        if literals := [v.name for v in rows if v.is_literal]:
-            self.title += f" Numbers of its own: {', '.join(literals)}."
+        self._first: dict[int, Field] = {}  # the arguments that have a size
+        for v in inputs.arguments:
+            if v.size >= 0:
+                self._first.setdefault(v.size, self.fields[v.name])
+        own = zip(inputs.values[inputs.own_values :], captured, strict=True)
+        self.sizes = {-1: "0", -2: "1", **{k: f"s{k}" for k in self._first}}
+        self.sizes |= {v.size: str(n.size) for v, n in own}
+        if any(v.is_literal and v.size not in self.sizes for v in inputs.values):
+            raise CannotExport(
+                "literals of many entries among its arguments: make them data first, with "
+                "dr.make_opaque()"
+            )
+        # What reads the structure.
+        self.reads = [f"{f.address} = word(a + {8 * f.place})" for f in self.fields.values()]
+        self.reads += [
+            f"s{k} = {f.entries}" for k, f in self._first.items() if self.sizes[k] == f"s{k}"
+        ]
 
     def _declare(self) -> None:
-        taken: set[str] = set()
-        word = 1
-        own = self.inputs.own_values
-        for number, v in enumerate(self.inputs.values):
-            if number >= own:
-                if v.size >= 0:
-                    self._size_of[v.size] = str(self.captured[number].size)
-                continue
-            if not v.is_literal:
-                word = self._field(v.name, v.dtype, ("size",) if v.size >= 0 else (), taken, word)
-                if v.size >= 0:
-                    self._size_of.setdefault(v.size, f"s{v.size}")
-        for v in self.inputs.values:
-            if v.is_literal and v.size >= 0 and v.size not in self._size_of:
-                raise CannotExport(
-                    "literals of many entries among its arguments: make them data first, with "
-                    "dr.make_opaque()"
-                )
-        written = {v for r, *_ in self._recordings for v in r.written}
-        self.changed |= {
-            self._names[v.name] for k, v in enumerate(self.inputs.values[:own]) if k in written
+        """Makes the fields: arguments, then results and gradients."""
+        rows: dict[str, tuple[Any, tuple[str, ...]]] = {
+            v.name: (v.dtype, ("size",) if v.size >= 0 else ()) for v in self.inputs.arguments
         }
-        for outcome in self._outcomes:
-            for name, _, t in (*outcome.results, *outcome.changes):
-                known = self._names.get(name)
-                if known is None:
-                    single = all(
-                        is_single(self.inputs, r, o, name)
-                        for (r, *_), o in zip(self._recordings, self._outcomes, strict=True)
-                    )
-                    sizes = () if single else ("capacity", "size")
-                    word = self._field(name, t, sizes, taken, word)
-                elif not any(f == Field(known, t) for f in self.fields):
-                    raise CannotExport(f"results of several types ({name})")
-                self.changed.add(self._names[name])
-        for name, shape in self.inputs.shapes.items():
-            if name in self._names and shape:
-                self.shapes[self._names[name]] = shape
-
-    def _field(
-        self, name: str, t: DType, sizes: tuple[str, ...], taken: set[str], word: int
-    ) -> int:
-        made = self._names[name] = identifier(name, taken)
-        self.fields.append(Field(made, t))
-        self._places[made] = word
-        self._sized[made] = tuple([identifier(f"{made}_{what}", taken) for what in sizes])
-        return word + 1 + len(sizes)
-
-    def size_fields(self, name: str) -> tuple[str, ...]:
-        """Returns the fields with the number of entries of an array."""
-        return self._sized[name]
-
-    # ---- For drivers
-
-    def size(self, which: int) -> str:
-        """Returns a size of the inputs, as an expression."""
-        return self._size_of[which] if which >= 0 else "0" if which == -1 else "1"
-
-    def address(self, name: str) -> str:
-        """Returns the variable with the address of an array."""
-        return f"x{self._places[self._names[name]]}"
+        changed = {self.inputs.values[k].name for d in self._drivers for k in d.recording.written}
+        many = {name for d in self._drivers for name in d.many}
+        for driver in self._drivers:
+            for name, _, t in driver.outcome.rows:
+                sizes = ("capacity", "size") if name in many else ()
+                known, _ = rows.setdefault(name, (t, sizes))
+                if known is not t:
+                    raise CannotExport(f"results of several types ({identifier(name, set())})")
+                changed.add(name)
+        taken: set[str] = set()
+        place = 1
+        for name, (t, sizes) in rows.items():
+            own, shape = identifier(name, taken), self.inputs.shapes.get(name, ())
+            sizes = tuple([identifier(f"{own}_{what}", taken) for what in sizes])
+            self.fields[name] = Field(own, t, place, sizes, shape, name in changed)
+            place += 1 + len(sizes)
 
     @property
-    def size_lines(self) -> list[str]:
-        """Reads the structure."""
-        lines = [f"x{k} = word(a + {8 * k})" for k in self._places.values()]
-        seen = set()
-        for v in self.inputs.values[: self.inputs.own_values]:
-            if v.size >= 0 and v.size not in seen and not v.is_literal:
-                seen.add(v.size)
-                if self._size_of[v.size] == f"s{v.size}":
-                    place = self._places[self._names[v.name]]
-                    lines.append(f"s{v.size} = word(a + {8 * (place + 1)})")
-        return lines
+    def title(self) -> str:
+        """What the header says of it."""
+        shown = [self.fields[v.name].name for v in self.inputs.arguments]
+        title = f"The recording for the arguments {', '.join(shown) or '(none)'}."
+        rows = self.inputs.values[: self.inputs.own_values]
+        if literals := [identifier(v.name, set()) for v in rows if v.is_literal]:
+            title += f" Numbers of its own: {', '.join(literals)}."
+        return title
 
-    def room_for(self, name: str, n: str, changes: bool) -> list[str]:
+    # ---- Checks
+
+    def message(self, text: str) -> int:
+        """Returns the number of a message."""
+        return self.module.message(f"{self.name}: {text}")
+
+    def refused_if(self, test: str, text: str) -> list[str]:
+        """Returns the lines that end a call with a message if something is true."""
+        return returned_if(test, self.message(text))
+
+    def room_for(self, name: str, n: str) -> list[str]:
         """Returns the lines that check the room for an array of `n` entries."""
-        field = self._names[name]
-        sizes, place = self._sized[field], 8 * (self._places[field] + 1)
-        if len(sizes) < 2:  # of an argument that is changed
-            if not sizes:
-                return [f"if {n} != 1:", f"    return {OTHER_SIZES}"]
-            return [f"if {n} != word(a + {place}):", f"    return {self._fault(field, 'changes')}"]
-        return [
-            f"put(a + {place + 8}, {n})",
-            f"if word(a + {place}) < {n}:",
-            f"    return {self._fault(field, 'room')}",
-        ]
-
-    def _fault(self, field: str, what: str) -> int:
-        texts = {
-            "null": f"{field} is a null pointer",
-            "room": f"{field}_capacity is less than the result needs: see {field}_size",
-            "changes": f"the function changes the number of entries of {field}",
-            "few": f"{field}_size must be 2 or more: with fewer entries, other things are computed",
-            "shape": f"{field}_size is no multiple of the sizes of its other axes",
-        }
-        return self.module.message(f"{self.name}: {texts.get(what, what)}")
-
-    # ---- The C function
-
-    def text(self, module: Module) -> str:
-        """Returns the functions for the recordings, and the one that calls them."""
-        self.module = module
-        texts, calls = [], []
-        for k, ((r, fixed, even), outcome) in enumerate(
-            zip(self._recordings, self._outcomes, strict=True)
-        ):
-            driver = Driver(self, module, r, outcome)
-            for which, n in fixed:
-                driver.checks += [f"if {self.size(which)} != {n}:", f"    return {OTHER_SIZES}"]
-            for n, length in even:
-                number = driver.number(n)
-                driver.late_checks += [
-                    f"if {number} // {length} * {length} != {number}:", f"    return {OTHER_SIZES}",
-                ]  # fmt: skip
-            own = f"{self.name}_recording{k}"
-            texts.append(driver.text(own))
-            calls += [
-                f"if result == {OTHER_SIZES}:",
-                f'    result = call("i64(i64)", external("{own}"), given)',
-            ]
-        lines = [*self._checks(), f"result = {OTHER_SIZES}", *calls]
-        lines += [
-            f"if result == {OTHER_SIZES}:",
-            f"    return {self._other_sizes()}",
-            "return result",
-        ]
-        body = ["a: Word = given", *self.size_lines, *lines]
-        texts.append("\n".join([f"def {self.name}(given):", *["    " + line for line in body]]))
-        return "\n".join(texts)
+        field = self.fields[name]
+        match field.sizes:
+            case capacity, size:
+                text = f"{capacity} is less than the result needs: see {size}"
+                put = f"put(a + {8 * (field.place + 2)}, {n})"
+                return [put, *self.refused_if(f"{field.entries} < {n}", text)]
+            case (_,):  # an argument that is changed
+                text = f"the function changes the number of entries of {field.name}"
+                return self.refused_if(f"{n} != {field.entries}", text)
+        return other_sizes_if(f"{n} != 1")
 
     def _checks(self) -> list[str]:
-        lines, seen = [], {k: "" for k, s in self._size_of.items() if not s.startswith("s")}
-        for field in self.fields:
-            lines.append(f"if x{self._places[field.name]} == 0:")
-            lines.append(f"    return {self._fault(field.name, 'null')}")
-        for v in self.inputs.values[: self.inputs.own_values]:
-            if v.is_literal or v.size < 0:
+        """Returns the lines that check arguments, whatever the recording."""
+        lines: list[str] = []
+        for field in self.fields.values():
+            lines += self.refused_if(f"{field.address} == 0", f"{field.name} is a null pointer")
+        for v in self.inputs.arguments:
+            if v.size < 0:
                 continue
-            field = self._names[v.name]
-            size = f"word(a + {8 * (self._places[field] + 1)})"
-            shape = self.shapes.get(field)
-            if v.size in seen:
-                other = f"{seen[v.size]}_size" if seen[v.size] else self._size_of[v.size]
-                lines.append(f"if {size} != {self._size_of[v.size]}:")
-                lines.append(f"    return {self._fault(field, f'{field}_size must be {other}')}")
+            field, first, known = self.fields[v.name], self._first[v.size], self.sizes[v.size]
+            (size,), n = field.sizes, field.entries
+            if field is first and not known.isdecimal():
+                few = f"{size} must be 2 or more: with fewer entries, other things are computed"
+                lines += self.refused_if(f"{n} < 2", few)
             else:
-                seen[v.size] = field
-                lines += [f"if {size} < 2:", f"    return {self._fault(field, 'few')}"]
-            if shape:
-                count = 1
-                for n in shape:
-                    count *= n
-                lines.append(f"if {size} // {count} * {count} != {size}:")
-                lines.append(f"    return {self._fault(field, 'shape')}")
+                other = known if known.isdecimal() else first.sizes[0]
+                lines += self.refused_if(f"{n} != {known}", f"{size} must be {other}")
+            if field.shape:
+                rest = f"{n} // {prod(field.shape)} * {prod(field.shape)}"
+                why = f"{size} is no multiple of the sizes of its other axes"
+                lines += self.refused_if(f"{rest} != {n}", why)
         return lines
 
     def _other_sizes(self) -> int:
+        """Returns the number of the message that no recording has the sizes of a call."""
         known = []
-        rows = [v for v in self.inputs.values[: self.inputs.own_values] if not v.is_literal]
-        names = {v.size: self._names[v.name] for v in reversed(rows)}
-        for r, fixed, _ in self._recordings:
-            rows = fixed or ([] if len(self._recordings) == 1 else [*enumerate(r.sizes)])
-            shown = [f"{names[k]}_size = {n}" for k, n in rows if k in names]
-            known.append(", ".join(shown))
-        known = [k for k in known if k]
+        for recording, fixed, _ in [d.general for d in self._drivers]:
+            rows = fixed or (enumerate(recording.sizes) if len(self._drivers) > 1 else ())
+            found = [f"{self._first[k].sizes[0]} = {n}" for k, n in rows if k in self._first]
+            known += [", ".join(found)] if found else []
         why = f": there are recordings for {' or '.join(known)}" if known else ""
-        return self._fault("", f"no recording has these sizes{why}")
+        return self.message(f"no recording has these sizes{why}")
 
+    # ---- The C function
 
-def is_single(inputs: Inputs, r: Recording, outcome: Outcome, name: str) -> bool:
-    """Returns whether a result or change has one entry, or does not occur."""
-    known = {k: v.size == -2 for k, v in enumerate(inputs.values)}
-    known |= {k: n.size == 1 for k, n in r.constants}
-    for step in r.steps:
-        if isinstance(step, RecordedLaunch):
-            known |= {o[0]: o[2] or step.size == 1 for o in step.outputs if o is not None}
-    values = [value for n, value, _ in (*outcome.results, *outcome.changes) if n == name]
-    return all(v.size == 1 if isinstance(v, Literal) else known.get(v, False) for v in values)
+    def text(self) -> str:
+        """Returns the functions for the recordings, and the one that calls them."""
+        texts, calls = [], []
+        for k, driver in enumerate(self._drivers):
+            own = f"{self.name}_recording{k}"
+            texts.append(driver.text(own))
+            call = f'result = call("i64(i64)", external("{own}"), given)'
+            calls += under(f"if result == {OTHER_SIZES}:", [call])
+        body = [
+            "a: Word = given", *self.reads, *self._checks(), f"result = {OTHER_SIZES}", *calls,
+            *returned_if(f"result == {OTHER_SIZES}", self._other_sizes()), "return result",
+        ]  # fmt: skip
+        return "\n".join([*texts, *under(f"def {self.name}(given):", body)])
 
 
 def export_object(
@@ -279,9 +181,9 @@ def export_object(
         raise ValueError(f"{what}: {name!r} is not a name in C: give another one as 'name'")
     machine = targets.machine(target, what)
     try:
-        functions = _functions(function, name, what)
         module = Module()
-        texts = [f.text(module) for f in functions]
+        functions = _functions(function, module, name, what)
+        texts = [f.text() for f in functions]
         code = targets.object_code(module, texts, [f.name for f in functions], name, machine, what)
     except CannotExport as error:
         raise RuntimeError(f"{what}: object files cannot have {error}") from None
@@ -292,37 +194,44 @@ def export_object(
     return path
 
 
-def _functions(function: FrozenFunction, name: str, what: str) -> list[Function]:
+def _functions(function: FrozenFunction, module: Module, name: str, what: str) -> list[Function]:
     if getattr(function, "_state_fn", None) is not None:
         raise CannotExport("a state_fn: let the function take that state as arguments")
     with schedule.lock:
         rows = [
-            (key, values, [
-                *[(g.recording, g.fixed, g.even) for g in family.general],
-                *[(r, tuple(enumerate(r.sizes)), ()) for r in family.recorded.values()],
+            (key, literals, [
+                *family.general,
+                *[GeneralRecording(r, (*enumerate(n),), ()) for n, r in family.recorded.items()],
             ])
-            for key, s in function._structures.items() for values, family in s.families.items()
+            for key, s in function._structures.items() for literals, family in s.families.items()
         ]  # fmt: skip
     rows = [row for row in rows if row[-1]]
     if not rows:
         raise RuntimeError(f"{what}: the function has not been recorded: call it first")
-    layout = InputLayout(None, (), function._implicit(((), {})))
-    schedule.evaluate([n for n in layout.nodes if n.op is not BUFFER])
-    made: list[Function] = []
-    errors: list[Outdated] = []
-    for key, values, recordings in rows:
+    captured = nodes_in(*function._implicit(((), {})))
+    schedule.evaluate([n for n in captured if n.op is not BUFFER])
+    found = []
+    for key, literals, recordings in rows:
         if isinstance(function, SavedFunction):
             key = tuple(map(function.reader.value, json.loads(key[0])))
-        names = _names(function, key[0], what)
-        try:
-            made.append(Function(key, names, layout.nodes, values, recordings))
-        except Outdated as error:
-            errors.append(error)
-    if not made:
-        raise errors[0]
-    for k, f in enumerate(made):
-        f.name = name if len(made) == 1 else f"{name}_{k + 1}"
-    return made
+        inputs = Inputs(key, _names(function, key[0], what))
+        if _is_current(inputs, captured, literals):
+            found.append((inputs, captured, recordings))
+    if not found:
+        raise CannotExport(
+            "captured arrays that are also arguments, or that others have taken the place of "
+            "since the recording"
+        )
+    names = [name] if len(found) == 1 else [f"{name}_{k + 1}" for k in range(len(found))]
+    return [Function(own, module, *row) for own, row in zip(names, found, strict=True)]
+
+
+def _is_current(inputs: Inputs, captured: Sequence[Any], literals: Sequence[str]) -> bool:
+    """Returns whether recordings for inputs belong to what the function captures now."""
+    own = inputs.own_values
+    numbers = zip([k for k, v in enumerate(inputs.values) if v.is_literal], literals, strict=True)
+    same = [n.dtype for n in captured] == [v.dtype for v in inputs.values[own:]]
+    return same and all(repr(captured[k - own].data) == x for k, x in numbers if k >= own)
 
 
 def _names(function: Any, given: Any, what: str) -> list[str]:
@@ -330,4 +239,6 @@ def _names(function: Any, given: Any, what: str) -> list[str]:
     if given is None:
         return ["arguments"]
     count, *keywords = given
-    return [*parameters(getattr(function, "f", object()), count, what), *keywords]
+    # A keyword may be what an argument without a name is called here.
+    named = [f"{keyword}=" for keyword in keywords]
+    return [*parameters(getattr(function, "f", object()), count, what), *named]

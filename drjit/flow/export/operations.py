@@ -5,7 +5,8 @@ of its results.
 """
 
 import struct
-from math import gcd
+from collections.abc import Sequence
+from math import lcm
 from typing import Any
 
 from ...jit.cpu import primitives
@@ -18,10 +19,30 @@ from .interface import CannotExport
 OTHER_SIZES = 2  # the result of a recording that is none for some sizes
 
 
+def bits(t: DType, value: Any, count: int = 1) -> int:
+    """Returns the bits of a number, or of several that are equal, as a signed word."""
+    data = struct.pack("<" + dt.FORMATS[t.element], value) * count
+    return int.from_bytes(data.ljust(8, b"\0"), "little", signed=True)
+
+
 def pattern(t: DType, value: Any) -> int:
     """Returns a number, repeated to fill a word."""
-    data = struct.pack("<" + dt.FORMATS[t.element], value) * (8 // t.itemsize)
-    return int.from_bytes(data, "little", signed=True)
+    return bits(t, value, 8 // t.itemsize)
+
+
+def under(head: str, lines: Sequence[str]) -> list[str]:
+    """Returns a statement with others in it."""
+    return [head, *["    " + line for line in lines]]
+
+
+def returned_if(test: str, value: Any) -> list[str]:
+    """Returns the lines that end a function with a number if something is true."""
+    return under(f"if {test}:", [f"return {value}"])
+
+
+def other_sizes_if(test: str) -> list[str]:
+    """Returns the lines that end that of a recording which is none for the sizes of a call."""
+    return returned_if(test, OTHER_SIZES)
 
 
 def allocated(d: Any, given: Any, results: Any) -> None:
@@ -40,10 +61,10 @@ def check_bound(d: Any, given: Any, results: Any) -> None:
     partial = d.scratch(f"8 * (({n} + 63) // 64)")
     text = text_of(f"x0 = load({t.code}, p[1], i)", f"reduce({t.code}, 'max', p[2], p[3], i, x0)")
     d.lines.append(f"put({largest}, 0)")
-    d.run(text, 2, n, [d.values[source], partial, largest])
-    text = f"{d.f.name}: more is needed than in the recording (memory for a loop, say)"
-    d.lines += [f"if word({largest}) > {d.number(bound)}:"]
-    d.lines += [f"    result = {d.module.message(text)}", "    break"]
+    d.lines += d.run(text, n, [d.values[source], partial, largest], f"{n} * 2")
+    number = d.f.message("more is needed than in the recording (memory for a loop, say)")
+    test = f"if word({largest}) > {d.number(bound)}:"
+    d.lines += under(test, [f"result = {number}", "break"])
 
 
 def prefix(d: Any, given: Any, results: Any) -> None:
@@ -61,20 +82,21 @@ def prefix(d: Any, given: Any, results: Any) -> None:
     names = {"t": t.code, "op": reduce, "inclusive": not exclusive}
     x = d.values[source]
     if run not in ("0", n):
-        block = d.planned(f"lanes_of_block({n}, {_multiple(run)}, threads)")
+        # Blocks of the launch are whole packets and whole runs.
+        multiple = str(lcm(int(run), 64)) if run.isdecimal() else f"{run} * 64"
+        block = d.planned(f"lanes_of_block({n}, {multiple}, threads)")
         scan = primitives._SCAN_BLOCKS.format(**names)
-        d.run(scan, 8, n, [x, run, result], block=block)
+        d.lines += d.run(scan, n, [x, run, result], f"{n} * 8", block)
         return
     block = d.planned(f"lanes_of_block({n}, 64, threads)")
     count = d.planned(f"({n} + {block} - 1) // {block}")
     totals = d.scratch(f"8 * {count}")
     start = pattern(t.accumulator, starting_value(reduce, t.accumulator))
-    kept, d.lines = d.lines, []
-    d.run(primitives._TOTALS.format(**names), 3, n, [x, totals], block=block)
-    inner, d.lines = d.lines, kept
-    d.lines += [f"if {count} == 1:", f"    put({totals}, {start})", "else:"]
-    d.lines += ["    " + line for line in inner]
-    d.run(primitives._SCAN.format(**names), 8, n, [x, totals, result], block=block)
+    d.lines += under(f"if {count} == 1:", [f"put({totals}, {start})"])
+    adding = d.run(primitives._TOTALS.format(**names), n, [x, totals], f"{n} * 3", block)
+    d.lines += under("else:", adding)
+    scan = primitives._SCAN.format(**names)
+    d.lines += d.run(scan, n, [x, totals, result], f"{n} * 8", block)
 
 
 def block_reduce(d: Any, given: Any, results: Any) -> None:
@@ -84,7 +106,7 @@ def block_reduce(d: Any, given: Any, results: Any) -> None:
     if run == "1" or n == "0":
         d.alias(results[0], source)
         return
-    d.late_checks += [f"if {count} * {run} != {n}:", f"    return {OTHER_SIZES}"]
+    d.late_checks += other_sizes_if(f"{count} * {run} != {n}")
     result = d.allocate(results[0], t, count)
     divided = not (t is dt.f16 and reduce in ("add", "mul"))
     k = d.planned(f"pieces({run}, {n}, threads)" if divided else "1 + 0")
@@ -98,10 +120,8 @@ def block_reduce(d: Any, given: Any, results: Any) -> None:
     ):  # fmt: skip
         size, of = d.planned(size), d.planned(of)
         lanes = d.planned(f"{size} // {of}")
-        kept, d.lines = d.lines, []
-        d.run(text, 0, lanes, [source_at, of, to], work=f"{lanes} * max(64, 2 * {of})")
-        inner, d.lines = d.lines, kept
-        d.lines += [test, *["    " + line for line in inner]] if test else inner
+        lines = d.run(text, lanes, [source_at, of, to], f"{lanes} * max(64, 2 * {of})")
+        d.lines += under(test, lines) if test else lines
 
 
 def reduce_rows(d: Any, given: Any, results: Any) -> None:
@@ -120,7 +140,7 @@ def reduce_rows(d: Any, given: Any, results: Any) -> None:
     partial = d.scratch(f"{matrices} * word({table} + 32) * {columns} * {a.itemsize}")
     text = primitives._REDUCE_ROWS.format(t=t.code, op=reduce)
     words = [d.values[source], result, table, scratch, partial]
-    d.run(text, 1, tasks, words, block="1", work=f"max({n} // 4, {tasks})")
+    d.lines += d.run(text, tasks, words, f"max({n} // 4, {tasks})", "1")
 
 
 def sort(d: Any, given: Any, results: Any) -> None:
@@ -136,7 +156,8 @@ def sort(d: Any, given: Any, results: Any) -> None:
     for k, (text, of, shift, kinds) in enumerate(passes):
         d.lines.append(f"fill({table}, {entries}, 0)")
         counted = [columns[0], table, str(shift)]
-        d.run(primitives._COUNT.format(t=of.code), 8, n, counted, block=block)
+        count = primitives._COUNT.format(t=of.code)
+        d.lines += d.run(count, n, counted, f"{n} * 8", block)
         if k == len(passes) - 1:
             moved = [d.allocate(results[0], kinds[0], n)]
         else:
@@ -144,7 +165,7 @@ def sort(d: Any, given: Any, results: Any) -> None:
         words = [*counted, moved[0]]
         if "p[5]" in text:
             words += [columns[1], *moved[1:]]
-        d.run(text.format(t=of.code), 16, n, words, block=block)
+        d.lines += d.run(text.format(t=of.code), n, words, f"{n} * 16", block)
         columns = moved
 
 
@@ -156,14 +177,9 @@ def matmul(d: Any, given: Any, results: Any) -> None:
         return
     if m * n * k * len(layout.offsets) == 0:
         raise CannotExport("products of empty matrices")
-    at, bt = layout.transposed
     a, count = t.accumulator, len(layout.offsets)
-    column = primitives._DEPTH_PACKED if at or t is not a else primitives._DEPTH
+    text, column = primitives.product_text(layout, t)
     depth = column // a.itemsize
-    text = primitives._MATMUL.format(
-        t=t.code, rows=1 if m == 1 else 4 if m <= 4 else 8, depth=depth, at=at, bt=bt,
-        columns=8 if n <= 8 else 16 if n <= 16 else 64,
-    )  # fmt: skip
     table, plan = d.name("t"), d.name("t")
     _, widest = primitives._largest_tile(column)
     d.plans += [
@@ -171,19 +187,12 @@ def matmul(d: Any, given: Any, results: Any) -> None:
         f"{plan} = tile_plan({table}, {m}, {n}, {k}, {count}, threads, {depth}, {widest})",
     ]
     offsets = d.module.constant(layout.offsets.astype("<i8").tobytes())
-    d.lines.append(d.copy(f"{table} + 64", f'external("{offsets}")', str(16 * count)))
+    d.lines.append(f'copy({table} + 64, external("{offsets}"), {16 * count})')
     scratch = d.scratch(f"threads * word({table} + 56) * {a.itemsize}")
     result = d.allocate(results[0], t, str(m * n * count))
     words = [d.values[left], d.values[right], result, table, scratch]
     cost = f"max(word({table} + 24) * word({table} + 32) * {k} // 8, 1)"
-    d.run(text, 1, plan, words, block="1", work=f"{plan} * {cost}")
-
-
-def _multiple(run: str) -> str:
-    """Returns lanes of which blocks are multiples: whole packets and whole runs."""
-    if run.isdecimal():
-        return str(int(run) * 64 // gcd(int(run), 64))
-    return f"{run} * 64"
+    d.lines += d.run(text, plan, words, f"{plan} * {cost}", "1")
 
 
 WRITERS: dict[str, Any] = {

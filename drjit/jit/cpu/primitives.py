@@ -281,15 +281,24 @@ def _tile_plan(layout: Any, t: dt.DType) -> tuple:
     return tiles
 
 
-def _plan_tiles(layout: Any, t: dt.DType, threads: int) -> tuple:
-    m, n, k = layout.sizes
-    count = len(layout.offsets)
+def product_text(layout: Any, t: dt.DType) -> tuple[str, int]:
+    """Returns the text of the kernel for products of a layout, and the bytes of a column of a block
+    of B."""
+    m, n, _ = layout.sizes
     at, bt = layout.transposed
     rows = 1 if m == 1 else 4 if m <= 4 else 8
     columns = 8 if n <= 8 else 16 if n <= 16 else 64
+    column = _DEPTH_PACKED if at or t is not t.accumulator else _DEPTH
+    depth = column // t.accumulator.itemsize
+    text = _MATMUL.format(t=t.code, rows=rows, columns=columns, depth=depth, at=at, bt=bt)
+    return text, column
+
+
+def _plan_tiles(layout: Any, t: dt.DType, threads: int) -> tuple:
+    m, n, k = layout.sizes
+    count = len(layout.offsets)
     accumulator = t.accumulator
-    packed = at or t is not accumulator
-    column = _DEPTH_PACKED if packed else _DEPTH
+    text, column = product_text(layout, t)
     depth = column // accumulator.itemsize
     tile_m, tile_n = _largest_tile(column)
     # Threads get several tiles each, unless they would be smaller than what they need to pay off.
@@ -308,7 +317,6 @@ def _plan_tiles(layout: Any, t: dt.DType, threads: int) -> tuple:
     table = np.concatenate([sizes, layout.offsets.ravel()])
     words = allocate_for(dt.i64, table.size, host=True)
     words.array(table.dtype, table.size)[:] = table
-    text = _MATMUL.format(t=t.code, rows=rows, columns=columns, depth=depth, at=at, bt=bt)
     cost = max(1, mb * nb * k // _PER_LANE)
     tasks = count * tiles_m * tiles_n
     scratch = threads * room * accumulator.itemsize

@@ -145,6 +145,19 @@ def _joins(step: Step) -> Any:
     return device if device is not None and device.can_join(step) else object()
 
 
+def unused_values(steps: Sequence[Step], kept: set[int]) -> list[list[int]]:
+    """Returns the values that are not needed after each step, so that the next ones can reuse their
+    memory: all but those with the numbers `kept`, after their last use."""
+    last: dict[int, int] = {}
+    for k, step in enumerate(steps):
+        last.update(dict.fromkeys([*step.read, *step.results], k))
+    unused: list[list[int]] = [[] for _ in steps]
+    for number, k in last.items():
+        if number not in kept:
+            unused[k].append(number)
+    return unused
+
+
 class Replay:
     """A recording ready to run, whose outcome needs the values with the numbers `kept`."""
 
@@ -153,15 +166,7 @@ class Replay:
     def __init__(self, recording: Recording, kept: set[int]) -> None:
         self.recording = recording
         self.uses = 0  # counted by whoever runs it
-        # A value is released after its last use, so that the next steps can reuse its memory.
-        last: dict[int, int] = {}
-        for k, step in enumerate(recording.steps):
-            last.update(dict.fromkeys(step.read, k))
-            last.update({number: max(k, last.get(number, 0)) for number in step.results})
-        unused: list[list[int]] = [[] for _ in recording.steps]
-        for number, k in last.items():
-            if number not in kept:
-                unused[k].append(number)
+        unused = unused_values(recording.steps, kept)
         # Groups: a function that may perform all steps at once, or None, and the steps, each with
         # the numbers of the values that are no longer needed after it.
         self._groups: list[tuple[Any, list[tuple[Callable[[list], None], list[int]]]]] = []
