@@ -1,6 +1,8 @@
 """Frozen functions in files: what a program without the code of the function gets from them."""
 
+import collections
 import dataclasses
+import enum
 import functools
 import json
 import os
@@ -188,6 +190,84 @@ def test_a_method(tmp_path: Path) -> None:
     for n in (4, 7):
         t = dr.arange(Float, n)
         assert same(scene.render(t, bias=1.5), f(Scene(), t, bias=1.5))
+
+
+class Color(enum.Enum):
+    RED, BLUE = 2, 3
+
+
+class Level(enum.IntEnum):
+    LOW, HIGH = 2, 3
+
+
+@pytest.mark.parametrize(
+    ("recorded", "other"),
+    [
+        (Color.RED, Color.BLUE), (Level.LOW, Level.HIGH), (np.float32(2), np.float32(3)),
+        (np.float64(2), np.float64(3)), (np.int16(2), np.int16(3)), ("a", "b"), (2, 3),
+        (frozenset({2}), frozenset({3})), (range(2), range(3)),
+        (dr.JitFlag.Debug, dr.JitFlag.Record),
+    ],
+    ids=lambda v: type(v).__name__,
+)  # fmt: skip
+def test_values_are_told_apart(recorded: Any, other: Any, tmp_path: Path) -> None:
+    camera = Camera()
+    camera.kept = recorded  # type: ignore[attr-defined]
+
+    @dr.freeze
+    def f(x: Float, value: Any) -> Any:
+        kept = camera.kept  # type: ignore[attr-defined]
+        return x * sum(map(ord, repr((value, kept)))), None if is_set else (value, kept)
+
+    is_set = isinstance(recorded, frozenset)  # which no function returns
+    expected = f(floats(8), recorded)[0]
+    for _ in range(2):
+        dr.save(tmp_path / "f.dr", f)
+        f = dr.load(tmp_path / "f.dr")
+        found, values = f(floats(8), recorded)
+        assert same(found, expected)
+        for value in values or ():
+            assert getattr(value, "name", value) == getattr(recorded, "name", recorded)
+            assert type(value).__name__ == type(recorded).__name__
+        with pytest.raises(TypeError, match=r"file has no recording for these arguments: (an|it)"):
+            f(floats(8), other)
+
+
+class Pair(list):
+    pass
+
+
+class Row(tuple):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize("cls", [Pair, Row, list, tuple])
+def test_containers_of_classes(cls: Any, tmp_path: Path) -> None:
+    pair, names = cls([dr.opaque(Float, 2), 3]), collections.OrderedDict(a=dr.opaque(Float, 4))
+
+    @dr.freeze
+    def f(x: Float) -> Any:
+        return pair[0] * x * names["a"] * pair[1], cls([x + 1, x]), collections.OrderedDict(b=x - 1)
+
+    expected = f(floats(8))
+    dr.save(tmp_path / "f.dr", f)
+    found = dr.load(tmp_path / "f.dr")(floats(8))
+    assert type(found[1]).__name__ == cls.__name__ and same(found, expected)
+
+
+def test_arrays_that_are_one_value(tmp_path: Path) -> None:
+    a = dr.opaque(Float, 2, 3)
+    dr.enable_grad(a)
+    dr.set_grad(a, dr.opaque(Float, 5, 3))
+    b, c = dr.detach(a), dr.grad(a)
+
+    @dr.freeze
+    def f(x: Float) -> Any:
+        return b * x, c + x, a.grad
+
+    expected = f(floats(3))
+    dr.save(tmp_path / "f.dr", f)
+    assert same(dr.load(tmp_path / "f.dr")(floats(3)), expected)
 
 
 def network() -> tuple[Any, Any]:
@@ -478,6 +558,7 @@ def test_arguments_that_were_not_recorded(tmp_path: Path) -> None:
         ((x, x * 2), "an argument is of type Float, UInt in the file"),
         ((x, k, k), "its arguments differ"),
         ((x, 1.0), "an argument is of type float, UInt in the file"),
+        ((x, Camera()), "an argument is of type Camera, UInt in the file"),
     ):
         with pytest.raises(TypeError, match=f"gathered: the file has no recording .*: {why}"):
             f(*arguments)

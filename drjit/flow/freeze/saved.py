@@ -72,8 +72,11 @@ class SavedFunction(FrozenFunction):
     def _recorded(self, tree: Any, inputs: Any, layout: InputLayout) -> Any:
         known = self._structures.get((_shown(layout.key),))
         if known is None:
-            keys = [tuple(map(self.reader.value, json.loads(key))) for (key,) in self._structures]
-            why = min([differences(tuple(layout.key), key) for key in keys], key=len)[0]
+            w = Writer()
+            mine = w.texts(layout.key)
+            r = Reader(self.reader.arrays, w.classes | self.reader.classes)  # for both
+            others = [json.loads(key) for (key,) in self._structures]
+            why = min([differences(r.value(mine), r.value(key)) for key in others], key=len)[0]
         elif [repr(layout.nodes[k].data) for k, _ in layout.literals] != known.last:
             why = "numbers in its arguments differ"
         else:

@@ -36,6 +36,10 @@ _BUILTIN = (
 )  # fmt: skip
 _BUILTINS = {cls.__name__: cls for cls in _BUILTIN}
 _OTHER = "other"  # any class whose objects are compared by identity
+_WITH_FIELDS: dict[str, Callable[[str, list[str]], Any]] = {
+    "sequence": namedtuple,
+    "hashed": lambda name, fields: enum.Enum(name, [(field, field) for field in fields]),
+}
 _BY_VALUE = frozenset(("constant", "number", "set", "host", "hashed", "slice"))
 
 
@@ -76,6 +80,8 @@ class Writer:
             return value
         if cls is tuple:
             return self.texts(value)
+        if cls is weakref.ref and kind_of(type(value())) == "hashed":
+            return self.text(value())  # which equals others
         for kind, (classes, write, _) in _KINDS.items():
             if isinstance(value, classes):
                 return {kind: write(self, value)}
@@ -109,7 +115,8 @@ class Writer:
         if is_known(cls):
             known = f"{cls.__module__}:{cls.__qualname__}"
             return str(cls.__name__) if cls in _BUILTIN else known
-        fields = [*getattr(cls, "_fields", fields_of(cls))]
+        is_enum = issubclass(cls, enum.Enum)
+        fields = [*(cls.__members__ if is_enum else getattr(cls, "_fields", fields_of(cls)))]
         name = str(cls.__qualname__)
         self.classes[name] = [kind_of(cls), fields, cls.__hash__ is not None]
         return name
@@ -216,8 +223,11 @@ class Reader:
             short, members = name.rpartition(".")[2], {} if hashable else {"__hash__": None}
             if kind == "struct":
                 members["DRJIT_STRUCT"] = dict.fromkeys(fields, object)
-            is_tuple = kind == "sequence"
-            made: Any = namedtuple(short, fields) if is_tuple else type(short, (Record,), members)
+            if fields and kind in _WITH_FIELDS:
+                made: Any = _WITH_FIELDS[kind](short, fields)
+            else:
+                base = {"dict": dict, "sequence": tuple if hashable else list}.get(kind, Record)
+                made = type(short, (base,), members)
             made.__qualname__, made.__module__ = name, "__main__"
             self._made[name] = made
         return self._made[name]
@@ -244,10 +254,11 @@ class Reader:
         cls = self.cls(name)
         if not issubclass(cls, ArrayBase) or cls._kind != "leaf":
             raise ValueError(f"the class {name}")
+        gradient = None if grad is None else self._node(grad)  # in the order of their numbers
         a = leaf.wrap(cls, self._node(n))
         if tracked:
             enable_grad(a)
-            a._var.grad = None if grad is None else self._node(grad)
+            a._var.grad = gradient
         return a
 
     def _node(self, text: Any) -> Any:
@@ -295,12 +306,6 @@ def _written_operation(w: Writer, f: Any) -> str:
     return name
 
 
-def _written_enum(w: Writer, v: enum.Enum) -> list[str]:
-    if not is_known(type(v)):
-        raise TypeError(f"an object of type {type(v).__qualname__}")
-    return [w.name(type(v)), v.name]
-
-
 def _written_product(w: Writer, v: ProductLayout) -> list[Any]:
     return [*w.texts((v.sizes, v.transposed)), w.array(np.array(v.offsets))]
 
@@ -312,7 +317,12 @@ def _code(row: tuple[str, str]) -> CodeType:
 
 _KINDS: dict[str, tuple[Any, Callable[[Writer, Any], Any], Callable[[Reader, Any], Any]]] = {
     "value": (freeze.ValueNumber, lambda w, v: int(v), lambda r, v: freeze.ValueNumber(v)),
-    "enum": (enum.Enum, _written_enum, lambda r, v: r.cls(v[0])[v[1]]),
+    "enum": (enum.Enum, lambda w, v: [w.name(type(v)), v.name], lambda r, v: r.cls(v[0])[v[1]]),
+    "scalar": (
+        np.generic,
+        lambda w, v: w.texts((v.dtype.str, v.tobytes())),
+        lambda r, v: np.frombuffer(v[1], v[0])[0],
+    ),
     "integer": (int, lambda w, v: int(v), lambda r, v: int(v)),
     "float": (float, lambda w, v: float(v).hex(), lambda r, v: float.fromhex(v)),
     "dtype": (DType, lambda w, v: v.name, lambda r, v: by_name(v)),
@@ -336,7 +346,6 @@ _KINDS: dict[str, tuple[Any, Callable[[Writer, Any], Any], Callable[[Reader, Any
     ),
     "bytes": (bytes, lambda w, v: base64.b85encode(v).decode(), lambda r, v: base64.b85decode(v)),
     "ellipsis": (EllipsisType, lambda w, v: 0, lambda r, v: ...),
-    "scalar": (np.generic, lambda w, v: w.array(np.array(v)), lambda r, v: r.arrays[v][()]),
     "type": (np.dtype, lambda w, v: v.str, lambda r, v: np.dtype(v)),
     "reference": (weakref.ref, lambda w, v: w.other(v()), lambda r, v: v),
     **{
