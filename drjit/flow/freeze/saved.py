@@ -45,8 +45,7 @@ class SavedFunction(FrozenFunction):
         self.reader = reader
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        inputs = (*args, *kwargs.values()) if kwargs else args
-        return self.call((args, kwargs), (len(args), *kwargs), inputs)
+        return self.call_with(args, kwargs)
 
     def __repr__(self) -> str:
         return f"<frozen function {self.__name__}, from a file>"
@@ -62,7 +61,7 @@ class SavedFunction(FrozenFunction):
         return self._state
 
     def _structure(self, key: list[Any], values: list[str]) -> Structure:
-        found = self._structures.get((_shown(key),))
+        found = self._structures.get((json.dumps(Writer().texts(key)),))
         # Constants may be data in the recording.
         return Structure(values, {*range(len(values))}) if found is None else found
 
@@ -70,10 +69,10 @@ class SavedFunction(FrozenFunction):
         pass  # constants are what they were in the recording
 
     def _recorded(self, tree: Any, inputs: Any, layout: InputLayout) -> Any:
-        known = self._structures.get((_shown(layout.key),))
+        w = Writer()
+        mine = w.texts(layout.key)
+        known = self._structures.get((json.dumps(mine),))
         if known is None:
-            w = Writer()
-            mine = w.texts(layout.key)
             r = Reader(self.reader.arrays, w.classes | self.reader.classes)  # for both
             others = [json.loads(key) for (key,) in self._structures]
             why = min([differences(r.value(mine), r.value(key)) for key in others], key=len)[0]
@@ -87,11 +86,6 @@ class SavedFunction(FrozenFunction):
             "saved, a function has to be called with arguments of the same types and structure, "
             "and with arrays of two sizes if they may have others"
         )
-
-
-def _shown(key: Sequence[Any]) -> str:
-    """Returns the text of a key, in which objects and classes are named."""
-    return json.dumps(Writer().texts(key))
 
 
 # ---- Writing
@@ -118,7 +112,7 @@ def described(
         w.classes |= function.reader.classes
     with schedule.lock:  # under which nothing waits
         rows = [
-            (key, s.last, sorted(s.changing), [
+            (key, s.last, [*s.changing], [
                 (values, [*f.recorded.values()], [*f.general])
                 for values, f in s.families.items() if len(f)
             ])
@@ -130,13 +124,20 @@ def described(
     implicit = function._implicit(((), {}))
     schedule.evaluate([n for n in nodes_in(implicit) if n.op is not BUFFER])
     try:
-        structures = [_structure(w, *row) for row in rows]
+        structures = [
+            {
+                # In a function from a file, keys are texts already.
+                "key": json.loads(key[0]) if type(key[0]) is str else w.texts(key),
+                "last": last,
+                "changing": sorted(changing),
+                "families": [_family(w, *row) for row in families],
+            }
+            for key, last, changing, families in rows
+        ]
         state = [*map(w.object, implicit)]
     except TypeError as error:
         raise TypeError(f"{what}: it depends on {error}, which cannot be saved") from None
-    kernels = [
-        [k.device.backend.name, k.text, w.text(k.program), w.text(k.work)] for k in w.kernels
-    ]
+    kernels = [[k.device.backend.name, k.text, *w.texts((k.program, k.work))] for k in w.kernels]
     facts = {
         "name": getattr(function, "__name__", "function"), "structures": structures, "state": state,
         "kernels": kernels, "classes": w.classes,
@@ -252,17 +253,11 @@ def _use_machine_code(kernel: Any, which: int, has_finish: bool, code: bytes) ->
         kernel.adopt(CompiledCode(image, "disk", variants.Variant(key, which), 0.0))
 
 
-def _structure(
-    w: Writer, key: tuple, last: list, changing: list[int], families: list[tuple]
-) -> dict[str, Any]:
-    shown = key[0] if type(key[0]) is str else _shown(key)  # of a function from a file
-    for part in key:
-        w.text(part)  # has the classes noted
-    rows = []
-    for values, recorded, general in families:
-        wider = [[_recording(w, g.recording), *w.texts(g[1:])] for g in general]
-        rows.append([list(values), [_recording(w, r) for r in recorded], wider])
-    return {"key": json.loads(shown), "last": last, "changing": changing, "families": rows}
+def _family(
+    w: Writer, values: tuple, recorded: list[Recording], general: list[GeneralRecording]
+) -> list[Any]:
+    wider = [[_recording(w, g.recording), *w.texts(g[1:])] for g in general]
+    return [[*values], [_recording(w, r) for r in recorded], wider]
 
 
 def _recording(w: Writer, r: Recording) -> dict[str, Any]:

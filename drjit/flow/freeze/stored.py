@@ -11,7 +11,6 @@ import weakref
 from collections import namedtuple
 from collections.abc import Callable, Iterable
 from functools import partial
-from operator import setitem
 from types import CodeType, EllipsisType, FunctionType, MethodType
 from typing import Any
 
@@ -30,16 +29,14 @@ from . import recordings, result
 from .layout import fields_of, keys_and_parts, kind_of
 
 _PACKAGE = __name__.partition(".")[0]
-_BUILTIN = (
-    bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, slice, range,
-    type(None), EllipsisType, FunctionType, MethodType,
-)  # fmt: skip
-_BUILTINS = {cls.__name__: cls for cls in _BUILTIN}
-_OTHER = "other"  # any class whose objects are compared by identity
-_WITH_FIELDS: dict[str, Callable[[str, list[str]], Any]] = {
-    "sequence": namedtuple,
-    "hashed": lambda name, fields: enum.Enum(name, [(field, field) for field in fields]),
-}
+_BUILTINS = {
+    cls.__name__: cls
+    for cls in (
+        bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, slice, range,
+        type(None), EllipsisType, FunctionType, MethodType,
+    )
+}  # fmt: skip
+_BUILTINS["other"] = FunctionType  # any class whose objects are compared by identity
 _BY_VALUE = frozenset(("constant", "number", "set", "host", "hashed", "slice"))
 
 
@@ -55,7 +52,7 @@ def is_known(cls: type) -> bool:
     """Returns whether who loads a function has a class as well."""
     inside = cls.__module__.partition(".")[0] == _PACKAGE and not issubclass(cls, Record)
     of_numpy = cls.__module__ == "numpy" and issubclass(cls, (np.generic, np.ndarray))
-    return inside or of_numpy or cls in _BUILTIN
+    return inside or of_numpy or cls in _BUILTINS.values()
 
 
 class Writer:
@@ -113,10 +110,9 @@ class Writer:
         """Returns the name of a class. The module of a program is no part of it, as it may have
         another name elsewhere."""
         if is_known(cls):
-            known = f"{cls.__module__}:{cls.__qualname__}"
-            return str(cls.__name__) if cls in _BUILTIN else known
-        is_enum = issubclass(cls, enum.Enum)
-        fields = [*(cls.__members__ if is_enum else getattr(cls, "_fields", fields_of(cls)))]
+            is_builtin = cls in _BUILTINS.values()
+            return cls.__name__ if is_builtin else f"{cls.__module__}:{cls.__qualname__}"
+        fields = [*getattr(cls, "__members__", getattr(cls, "_fields", fields_of(cls)))]
         name = str(cls.__qualname__)
         self.classes[name] = [kind_of(cls), fields, cls.__hash__ is not None]
         return name
@@ -209,8 +205,8 @@ class Reader:
 
     def cls(self, name: str) -> Any:
         """Returns a class, which may be a record's."""
-        if name in _BUILTINS or name == _OTHER:
-            return _BUILTINS.get(name, FunctionType)
+        if name in _BUILTINS:
+            return _BUILTINS[name]
         module, _, qualified = name.partition(":")
         if qualified:
             inside = module == "numpy" or module.partition(".")[0] == _PACKAGE
@@ -220,14 +216,16 @@ class Reader:
             return found
         if name not in self._made:
             kind, fields, hashable = self.classes[name]
-            short, members = name.rpartition(".")[2], {} if hashable else {"__hash__": None}
-            if kind == "struct":
-                members["DRJIT_STRUCT"] = dict.fromkeys(fields, object)
-            if fields and kind in _WITH_FIELDS:
-                made: Any = _WITH_FIELDS[kind](short, fields)
+            short = name.rpartition(".")[2]
+            if kind == "hashed":
+                made: Any = enum.Enum(short, [(field, field) for field in fields])
+            elif kind == "sequence" and fields:
+                made = namedtuple(short, fields)
             else:
                 base = {"dict": dict, "sequence": tuple if hashable else list}.get(kind, Record)
-                made = type(short, (base,), members)
+                made = type(short, (base,), {} if hashable else {"__hash__": None})
+            if kind == "struct":
+                made.DRJIT_STRUCT = dict.fromkeys(fields, object)
             made.__qualname__, made.__module__ = name, "__main__"
             self._made[name] = made
         return self._made[name]
@@ -276,7 +274,7 @@ class Reader:
             raise ValueError(f"the class {cls.__qualname__}")
         if kind in ("struct", "object", "dict"):  # which is there before its parts
             made = self._objects[at] = cls() if kind == "dict" else object.__new__(cls)
-            put: Callable[..., None] = setitem if kind == "dict" else object.__setattr__
+            put = dict.__setitem__ if kind == "dict" else object.__setattr__
             for key, part in zip(keys, parts, strict=True):
                 put(made, key, self.object(part))
             return made
@@ -331,7 +329,7 @@ _KINDS: dict[str, tuple[Any, Callable[[Writer, Any], Any], Callable[[Reader, Any
     "device": (Device, lambda w, v: v.backend.name, Reader.device),
     "array": (np.ndarray, Writer.array, lambda r, v: r.arrays[v]),
     "operation": (FunctionType, _written_operation, Reader.operation),
-    "class": (type, lambda w, v: _OTHER if kind_of(v) == "other" else w.name(v), Reader.cls),
+    "class": (type, lambda w, v: "other" if kind_of(v) == "other" else w.name(v), Reader.cls),
     "code": (CodeType, lambda w, v: [v.co_filename, v.co_name], lambda r, v: _code(v)),
     "product": (ProductLayout, _written_product, lambda r, v: layout(*v[:2], r.arrays[v[2]])),
     "list": (list, Writer.texts, lambda r, v: [*v]),
