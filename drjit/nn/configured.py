@@ -242,8 +242,7 @@ def _composite(config: dict[str, Any], n_inputs: int, dtype: Any, spans: list[Sp
 
     def encode(position: list[Any], params: Any) -> list[Any]:
         left = iter(position)
-        given = [[*islice(left, count)] for count in counts]
-        pairs = zip(parts, given, strict=True)
+        pairs = [(part, [*islice(left, n)]) for part, n in zip(parts, counts, strict=True)]
         return [f for part, components in pairs for f in part.encode(components, params)]
 
     return Encoder(sum(part.n_outputs for part in parts), encode)
@@ -288,7 +287,7 @@ _NETWORK = {
 class _Network:
     """Matrices in an array of parameters, each followed by an activation."""
 
-    def __init__(self, config: Any, n_inputs: int, n_outputs: int, first: int) -> None:
+    def __init__(self, config: Any, n_inputs: int, n_outputs: int, spans: list[Span]) -> None:
         if not isinstance(config, dict):
             raise TypeError(f"the configuration of a network is a dictionary, not {config!r}")
         name = _one_of(config.get("otype"), ("FullyFusedMLP", "CutlassMLP"), "the network")
@@ -297,11 +296,10 @@ class _Network:
         self.shapes = [*zip(sizes[1:], sizes[:-1], strict=True)]
         self.activations = [_ACTIVATIONS[settings["activation"]]] * (len(self.shapes) - 1)
         self.activations.append(_ACTIVATIONS[settings["output_activation"]])
-        self.spans: list[Span] = []
         for rows, columns in self.shapes:  # initialized as by Glorot and Bengio, 2010
-            end = first + rows * columns
-            self.spans.append(Span(first, end, sqrt(6 / (rows + columns))))
-            first = end
+            first, bound = _end(spans), sqrt(6 / (rows + columns))
+            spans.append(Span(first, first + rows * columns, bound))
+        self.spans = spans[-len(self.shapes) :]
 
     def matrices(self, params: Any, dtype: Any) -> list[nn.MatrixView]:
         """Returns views of the matrices, of the given type. They are read from memory, so entries
@@ -319,9 +317,7 @@ class _Network:
         ]
 
     def outputs(self, features: list[Any], matrices: list[nn.MatrixView], dtype: Any) -> list[Any]:
-        v: Any = nn.CoopVec(*features)
-        if v.type is not dtype:
-            v = nn.cast(v, dtype)
+        v: Any = nn.cast(nn.CoopVec(*features), dtype)
         for matrix, activation in zip(matrices, self.activations, strict=True):
             v = activation(matrix @ v)
         return [*v]
@@ -384,8 +380,7 @@ class Model:
         layers: Any = None
         if network is not None:
             self.n_outputs = n_outputs or 0
-            layers = _Network(network, encoder.n_outputs, self.n_outputs, _end(self.spans))
-            self.spans += layers.spans
+            layers = _Network(network, encoder.n_outputs, self.n_outputs, self.spans)
         # Entries of grids are read several at a time, which takes a multiple of their number.
         self.n_params = next_multiple(_end(self.spans), 8)
 

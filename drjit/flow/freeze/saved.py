@@ -17,8 +17,7 @@ from ...jit.cpu import launcher, variants
 from ...jit.cpu.kernel import CompiledCode
 from ...jit.ir.node import BUFFER
 from ...jit.lazy import np
-from ...jit.run import cache, freeze_size, schedule
-from ...jit.run.freeze import Recording
+from ...jit.run import cache, schedule
 from ...jit.target import foreign
 from ...jit.text.user.reading import Source
 from ...jit.text.user.text import read
@@ -111,29 +110,23 @@ def described(
     if isinstance(function, SavedFunction):
         w.classes |= function.reader.classes
     with schedule.lock:  # under which nothing waits
-        rows = [
-            (key, s.last, [*s.changing], [
+        rows: list[dict[str, Any]] = [
+            {"key": key, "last": s.last, "changing": sorted(s.changing), "families": [
                 (values, [*f.recorded.values()], [*f.general])
                 for values, f in s.families.items() if len(f)
-            ])
+            ]}
             for key, s in function._structures.items()
         ]  # fmt: skip
-    rows = [row for row in rows if row[-1]]
-    if not rows:
+    structures = [row for row in rows if row["families"]]
+    if not structures:
         raise RuntimeError(f"{what}: the function has not been recorded: call it first")
     implicit = function._implicit(((), {}))
     schedule.evaluate([n for n in nodes_in(implicit) if n.op is not BUFFER])
     try:
-        structures = [
-            {
-                # In a function from a file, keys are texts already.
-                "key": json.loads(key[0]) if type(key[0]) is str else w.texts(key),
-                "last": last,
-                "changing": sorted(changing),
-                "families": [_family(w, *row) for row in families],
-            }
-            for key, last, changing, families in rows
-        ]
+        for row in structures:
+            key = row["key"]  # a text already, in a function from a file
+            row["key"] = json.loads(key[0]) if type(key[0]) is str else w.texts(key)
+            row["families"] = [_family(w, *family) for family in row["families"]]
         state = [*map(w.object, implicit)]
     except TypeError as error:
         raise TypeError(f"{what}: it depends on {error}, which cannot be saved") from None
@@ -253,15 +246,9 @@ def _use_machine_code(kernel: Any, which: int, has_finish: bool, code: bytes) ->
         kernel.adopt(CompiledCode(image, "disk", variants.Variant(key, which), 0.0))
 
 
-def _family(
-    w: Writer, values: tuple, recorded: list[Recording], general: list[GeneralRecording]
-) -> list[Any]:
-    wider = [[_recording(w, g.recording), *w.texts(g[1:])] for g in general]
-    return [[*values], [_recording(w, r) for r in recorded], wider]
-
-
-def _recording(w: Writer, r: Recording) -> dict[str, Any]:
-    return {name: w.text(getattr(r, name)) for name in Recording._fields if name != "uses"}
+def _family(w: Writer, values: tuple, recorded: list, general: list) -> list[Any]:
+    wider = [[w.recording(g.recording), *w.texts(g[1:])] for g in general]
+    return [[*values], [*map(w.recording, recorded)], wider]
 
 
 # ---- Reading
@@ -292,12 +279,8 @@ def loaded(
         made = Structure(row["last"], set(row["changing"]))
         for values, recorded, general in row["families"]:
             f = made.families[tuple(values)] = Family()
-            ready = [_read_recording(r, text) for text in recorded]
-            f.recorded = {one.sizes: one for one in ready}
-            f.general = [
-                GeneralRecording(_read_recording(r, text), *r.value(rest))
-                for text, *rest in general
-            ]
+            f.recorded = {one.sizes: one for one in map(r.recording, recorded)}
+            f.general = [GeneralRecording(r.recording(t), *r.value(more)) for t, *more in general]
         structures[(json.dumps(row["key"]),)] = made
     return SavedFunction(facts["name"], structures, r, [*map(r.object, facts["state"])])
 
@@ -327,8 +310,3 @@ def _use(found: dict[str, Any], device: Any, r: Reader) -> None:
         key, present = launcher.cached()
         if present is None:
             cache.put(key, "launcher", r.arrays[found["launcher"]].tobytes(), False)
-
-
-def _read_recording(r: Reader, text: dict[str, Any]) -> Recording:
-    parts = {name: r.value(part) for name, part in text.items()}
-    return Recording(**parts, uses=freeze_size.Uses())

@@ -23,7 +23,7 @@ from ...jit.ir.dtype import DType, by_name
 from ...jit.ir.node import LITERAL, Node, buffer, literal
 from ...jit.lazy import np
 from ...jit.primitives.matmul import ProductLayout, layout
-from ...jit.run import freeze
+from ...jit.run import freeze, freeze_size
 from ...jit.text import program
 from . import recordings, result
 from .layout import fields_of, keys_and_parts, kind_of
@@ -121,6 +121,10 @@ class Writer:
         """Returns the name of an object that is compared by identity: a function, or one object of
         its class."""
         return getattr(value, "__qualname__", "") or self.name(type(value))
+
+    def recording(self, r: freeze.Recording) -> dict[str, Any]:
+        """Returns the JSON of a recording, without what it takes to make it more general."""
+        return {name: self.text(part) for name, part in r._asdict().items() if name != "uses"}
 
     def object(self, value: Any) -> Any:
         """Returns the JSON of an object, in which one that occurs again is a number.
@@ -230,6 +234,11 @@ class Reader:
             self._made[name] = made
         return self._made[name]
 
+    def recording(self, text: dict[str, Any]) -> freeze.Recording:
+        """Returns a recording."""
+        parts = {name: self.value(part) for name, part in text.items()}
+        return freeze.Recording(**parts, uses=freeze_size.Uses())
+
     def object(self, text: dict[str, Any]) -> Any:
         """Returns an object."""
         ((kind, of),) = text.items()
@@ -308,19 +317,22 @@ def _written_product(w: Writer, v: ProductLayout) -> list[Any]:
     return [*w.texts((v.sizes, v.transposed)), w.array(np.array(v.offsets))]
 
 
-def _code(row: tuple[str, str]) -> CodeType:
-    file, name = row
-    return compile("0", file, "exec").replace(co_name=str(name))
+def _written_scalar(w: Writer, v: np.generic) -> list[Any]:
+    return w.texts((v.dtype.str, v.tobytes()))
+
+
+def _complex(r: Reader, v: tuple[str, str]) -> complex:
+    return complex(*map(float.fromhex, v))
+
+
+def _code(r: Reader, v: tuple[str, str]) -> CodeType:
+    return compile("0", v[0], "exec").replace(co_name=str(v[1]))
 
 
 _KINDS: dict[str, tuple[Any, Callable[[Writer, Any], Any], Callable[[Reader, Any], Any]]] = {
     "value": (freeze.ValueNumber, lambda w, v: int(v), lambda r, v: freeze.ValueNumber(v)),
     "enum": (enum.Enum, lambda w, v: [w.name(type(v)), v.name], lambda r, v: r.cls(v[0])[v[1]]),
-    "scalar": (
-        np.generic,
-        lambda w, v: w.texts((v.dtype.str, v.tobytes())),
-        lambda r, v: np.frombuffer(v[1], v[0])[0],
-    ),
+    "scalar": (np.generic, _written_scalar, lambda r, v: np.frombuffer(v[1], v[0])[0]),
     "integer": (int, lambda w, v: int(v), lambda r, v: int(v)),
     "float": (float, lambda w, v: float(v).hex(), lambda r, v: float.fromhex(v)),
     "dtype": (DType, lambda w, v: v.name, lambda r, v: by_name(v)),
@@ -330,18 +342,14 @@ _KINDS: dict[str, tuple[Any, Callable[[Writer, Any], Any], Callable[[Reader, Any
     "array": (np.ndarray, Writer.array, lambda r, v: r.arrays[v]),
     "operation": (FunctionType, _written_operation, Reader.operation),
     "class": (type, lambda w, v: "other" if kind_of(v) == "other" else w.name(v), Reader.cls),
-    "code": (CodeType, lambda w, v: [v.co_filename, v.co_name], lambda r, v: _code(v)),
+    "code": (CodeType, lambda w, v: [v.co_filename, v.co_name], _code),
     "product": (ProductLayout, _written_product, lambda r, v: layout(*v[:2], r.arrays[v[2]])),
     "list": (list, Writer.texts, lambda r, v: [*v]),
     "dict": (dict, lambda w, v: w.texts(v.items()), lambda r, v: dict(v)),
     "set": ((set, frozenset), lambda w, v: sorted(w.texts(v), key=str), lambda r, v: frozenset(v)),
     "slice": (slice, lambda w, v: w.texts((v.start, v.stop, v.step)), lambda r, v: slice(*v)),
     "range": (range, lambda w, v: [v.start, v.stop, v.step], lambda r, v: range(*v)),
-    "complex": (
-        complex,
-        lambda w, v: [v.real.hex(), v.imag.hex()],
-        lambda r, v: complex(*map(float.fromhex, v)),
-    ),
+    "complex": (complex, lambda w, v: [v.real.hex(), v.imag.hex()], _complex),
     "bytes": (bytes, lambda w, v: base64.b85encode(v).decode(), lambda r, v: base64.b85decode(v)),
     "ellipsis": (EllipsisType, lambda w, v: 0, lambda r, v: ...),
     "type": (np.dtype, lambda w, v: v.str, lambda r, v: np.dtype(v)),
