@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import enum
+import fractions
 import functools
 import json
 import os
@@ -244,10 +245,12 @@ class Row(tuple):
 @pytest.mark.parametrize("cls", [Pair, Row, list, tuple])
 def test_containers_of_classes(cls: Any, tmp_path: Path) -> None:
     pair, names = cls([dr.opaque(Float, 2), 3]), collections.OrderedDict(a=dr.opaque(Float, 4))
+    scaled = functools.partial(lambda a, b: a * b, b=dr.opaque(Float, 2))
 
     @dr.freeze
     def f(x: Float) -> Any:
-        return pair[0] * x * names["a"] * pair[1], cls([x + 1, x]), collections.OrderedDict(b=x - 1)
+        product = scaled(pair[0] * x * names["a"] * pair[1])
+        return product, cls([x + 1, x]), collections.OrderedDict(b=x - 1)
 
     expected = f(floats(8))
     dr.save(tmp_path / "f.dr", f)
@@ -562,6 +565,10 @@ def test_arguments_that_were_not_recorded(tmp_path: Path) -> None:
     ):
         with pytest.raises(TypeError, match=f"gathered: the file has no recording .*: {why}"):
             f(*arguments)
+    with pytest.raises(
+        TypeError, match="gathered: no file has recordings for an object of type Fra"
+    ):
+        f(x, fractions.Fraction(1, 2))
     dr.save(tmp_path / "f.dr", recorded(gathered, 8))
     with pytest.raises(TypeError, match="its arrays have other sizes"):
         dr.load(tmp_path / "f.dr")(floats(12), numbers(12))

@@ -60,7 +60,10 @@ class SavedFunction(FrozenFunction):
         return self._state
 
     def _structure(self, key: list[Any], values: list[str]) -> Structure:
-        found = self._structures.get((json.dumps(Writer().texts(key)),))
+        try:
+            found = self._structures.get((json.dumps(Writer().texts(key)),))
+        except TypeError as error:
+            raise TypeError(f"{self._what}: no file has recordings for {error}") from None
         # Constants may be data in the recording.
         return Structure(values, {*range(len(values))}) if found is None else found
 
@@ -110,14 +113,13 @@ def described(
     if isinstance(function, SavedFunction):
         w.classes |= function.reader.classes
     with schedule.lock:  # under which nothing waits
-        rows: list[dict[str, Any]] = [
+        structures: list[dict[str, Any]] = [
             {"key": key, "last": s.last, "changing": sorted(s.changing), "families": [
                 (values, [*f.recorded.values()], [*f.general])
                 for values, f in s.families.items() if len(f)
             ]}
-            for key, s in function._structures.items()
+            for key, s in function._structures.items() if any(map(len, s.families.values()))
         ]  # fmt: skip
-    structures = [row for row in rows if row["families"]]
     if not structures:
         raise RuntimeError(f"{what}: the function has not been recorded: call it first")
     implicit = function._implicit(((), {}))

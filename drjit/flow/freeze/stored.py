@@ -29,14 +29,13 @@ from . import recordings, result
 from .layout import fields_of, keys_and_parts, kind_of
 
 _PACKAGE = __name__.partition(".")[0]
-_BUILTINS = {
-    cls.__name__: cls
-    for cls in (
+_BUILTINS: dict[str, Any] = {
+    "other": FunctionType,  # any class whose objects are compared by identity
+    **{str(cls.__name__): cls for cls in (
         bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, slice, range,
-        type(None), EllipsisType, FunctionType, MethodType,
-    )
+        type(None), EllipsisType, FunctionType, MethodType, partial,
+    )},
 }  # fmt: skip
-_BUILTINS["other"] = FunctionType  # any class whose objects are compared by identity
 _BY_VALUE = frozenset(("constant", "number", "set", "host", "hashed", "slice"))
 
 
@@ -248,12 +247,10 @@ class Reader:
             return self._objects[of]
         at = len(self._objects)
         self._objects.append(None)  # it may contain itself, through others
-        if kind == "leaf":
-            made = self._leaf(*of)
-        elif kind == "other":
+        if kind == "other":
             made = _stub(of)
         else:
-            made = self._container(at, kind, *of)
+            made = self._leaf(*of) if kind == "leaf" else self._container(at, kind, *of)
         self._objects[at] = made
         return made
 
@@ -343,7 +340,7 @@ _KINDS: dict[str, tuple[Any, Callable[[Writer, Any], Any], Callable[[Reader, Any
     "operation": (FunctionType, _written_operation, Reader.operation),
     "class": (type, lambda w, v: "other" if kind_of(v) == "other" else w.name(v), Reader.cls),
     "code": (CodeType, lambda w, v: [v.co_filename, v.co_name], _code),
-    "product": (ProductLayout, _written_product, lambda r, v: layout(*v[:2], r.arrays[v[2]])),
+    "product": (ProductLayout, _written_product, lambda r, v: layout(v[0], v[1], r.arrays[v[2]])),
     "list": (list, Writer.texts, lambda r, v: [*v]),
     "dict": (dict, lambda w, v: w.texts(v.items()), lambda r, v: dict(v)),
     "set": ((set, frozenset), lambda w, v: sorted(w.texts(v), key=str), lambda r, v: frozenset(v)),

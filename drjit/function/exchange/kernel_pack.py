@@ -119,7 +119,6 @@ def _differences(facts: dict[str, Any]) -> str:
             ". They were compiled for another processor or by another LLVM, so kernels are "
             "compiled anew here"
         )
-    if facts["python"] != platform.python_version():
-        mine = platform.python_version()
-        return f". Programs are traced anew by Python {mine}: those are of Python {facts['python']}"
-    return ""
+    mine, theirs = platform.python_version(), facts["python"]
+    anew = f". Programs are traced anew by Python {mine}: those are of Python {theirs}"
+    return anew if mine != theirs else ""
