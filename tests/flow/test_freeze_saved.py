@@ -156,6 +156,17 @@ def test_functions_do_the_same(name: str, tmp_path: Path, tier: str) -> None:
             assert name == "primitives" or repr(expected) == repr(found)
 
 
+def test_kernels_do_what_they_did(tmp_path: Path) -> None:
+    f, arguments = FUNCTIONS["loops"]
+    frozen = dr.freeze(f)
+    frozen(*arguments(8))
+    dr.save(tmp_path / "f.dr", frozen)
+    device: Any = find(dr.backend_v(Float))
+    known = [k.work for k in device.kernels() if k.loops]
+    device.forget_kernels()
+    assert dr.load(tmp_path / "f.dr").reader.kernels[0].work in known
+
+
 def test_state_lives_on_in_the_function(tmp_path: Path) -> None:
     frozen = dr.freeze(sampled)
     frozen(floats(8))
