@@ -39,6 +39,7 @@ class Span(NamedTuple):
 
 
 def _end(spans: list[Span]) -> int:
+    """Returns where further parameters begin."""
     return spans[-1].end if spans else 0
 
 
@@ -285,7 +286,8 @@ _NETWORK = {
 
 
 class _Network:
-    """Matrices in an array of parameters, each followed by an activation."""
+    """Matrices in an array of parameters, each followed by an activation; adds these parameters to
+    `spans`."""
 
     def __init__(self, config: Any, n_inputs: int, n_outputs: int, spans: list[Span]) -> None:
         if not isinstance(config, dict):

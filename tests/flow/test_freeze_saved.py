@@ -688,6 +688,7 @@ def test_texts_are_checked(tmp_path: Path) -> None:
         {"kernels": []}, {"classes": {}, "state": [{"leaf": ["os:system", 0, False, None]}]},
         {"state": [{"plain": {"class": "os:system"}}]}, {"structures": [{}]},
         {"state": [{"plain": {"operation": "os:system"}}]},
+        {"state": [{"plain": {"scalar": ["O", {"bytes": "0000000000"}]}}]},
         {"state": [{"dict": ["numpy:memmap", [], []]}]},
         {"state": [{"plain": {"class": "numpy.f2py.__main__:main"}}]},
         {"state": [{"sequence": ["drjit.reporting.report:report", [], []]}]},
