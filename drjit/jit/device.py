@@ -264,13 +264,13 @@ class Device(ABC):
     fast: they use atomic operations, of which one adds several neighbouring entries."""
 
     keeps_programs = False
-    """Whether texts depend on nothing but what programs compute, and `kernel` accepts a program
-    without instructions together with its `work`: then the disk cache keeps the texts of known
-    programs."""
+    """Whether texts depend on nothing but what programs compute: then the disk cache keeps the
+    texts of known programs."""
 
     @abstractmethod
-    def kernel(self, text: str, program: Any) -> Kernel:
-        """Returns the kernel of a program and its text: one for each text and way to launch it."""
+    def kernel(self, text: str, program: Any, work: Any = None) -> Kernel:
+        """Returns the kernel of a program and its text: one for each text and way to launch it. Of
+        a program without instructions, the `work` is given as well."""
 
     @abstractmethod
     def kernels(self) -> list[Kernel]:

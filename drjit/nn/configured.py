@@ -3,12 +3,11 @@ arrays: `Model` evaluates and differentiates one in a kernel each, which is trac
 """
 
 import json
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import cache, reduce
+from functools import cache, partial
 from importlib import import_module
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import pi, sqrt
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from ..function.math.arithmetic import abs, clip, fma, round
 from ..function.math.transcendental import exp, exp2, log2, sin, sincos
 from ..function.math.transcendental import sqrt as square_root
 from ..function.math.vector import sh_eval
-from ..hashgrid import HashGridEncoding, Level, Vertex, next_multiple
+from ..hashgrid import HashGridEncoding, Level, Vertex, div_round_up, linear, next_multiple
 
 INITIAL = 1e-4
 """The bound of the initial parameters of grids."""
@@ -39,12 +38,16 @@ class Span(NamedTuple):
     bound: float
 
 
+def _end(spans: list[Span]) -> int:
+    """Returns where further parameters begin."""
+    return spans[-1].end if spans else 0
+
+
 class Encoder(NamedTuple):
     """What makes features of the components of a position; it is given all parameters as well."""
 
     n_outputs: int
     encode: Callable[[list[Any], Any], list[Any]]
-    spans: Sequence[Span] = ()
 
 
 # ---- What is in a configuration
@@ -95,11 +98,11 @@ def _count(value: Any, what: str, low: int = 1) -> int:
 # ---- Encodings without parameters: functions of the components of a position
 
 
-def _phase(x: Any, octave: int) -> Any:
-    """Returns how many of the periods of length `2 / 2**octave` are in x, without whole ones, which
-    is exact."""
-    periods = x * 2.0 ** (octave - 1)
-    return periods - round(periods)
+def _phases(position: list[Any], octaves: int) -> list[Any]:
+    """Returns how many of the periods of length `2 / 2**octave` are in each component, without
+    whole ones, which is exact."""
+    periods = (x * 2.0 ** (octave - 1) for x in position for octave in range(octaves))
+    return [p - round(p) for p in periods]
 
 
 def _identity(position: list[Any], scale: float, offset: float) -> list[Any]:
@@ -107,13 +110,12 @@ def _identity(position: list[Any], scale: float, offset: float) -> list[Any]:
 
 
 def _frequency(position: list[Any], n_frequencies: int) -> list[Any]:
-    phases = [_phase(x, octave) for x in position for octave in range(n_frequencies)]
+    phases = _phases(position, n_frequencies)
     return [wave for phase in phases for wave in sincos(2 * pi * phase)]
 
 
 def _triangle_wave(position: list[Any], n_frequencies: int) -> list[Any]:
-    phases = [_phase(x, octave) for x in position for octave in range(n_frequencies)]
-    return [1 - 4 * abs(phase) for phase in phases]
+    return [1 - 4 * abs(phase) for phase in _phases(position, n_frequencies)]
 
 
 def _one_blob(position: list[Any], n_bins: int) -> list[Any]:
@@ -130,24 +132,20 @@ def _one_blob(position: list[Any], n_bins: int) -> list[Any]:
 
 
 def _spherical_harmonics(position: list[Any], degree: int) -> list[Any]:
+    if len(position) != 3:
+        raise ValueError(f"SphericalHarmonics: a direction has 3 components, got {len(position)}")
     direction: Any = [fma(x, 2.0, -1.0) for x in position]
     return sh_eval(direction, degree - 1)
 
 
-class _Row(NamedTuple):
-    """An encoding: its settings, its features per component, and its function."""
-
-    settings: dict[str, Any]
-    features: Callable[[Any], int]
-    function: Callable[..., list[Any]]
-
-
-_FUNCTIONS = {
-    "Identity": _Row({"scale": 1.0, "offset": 0.0}, lambda s: 1, _identity),
-    "Frequency": _Row({"n_frequencies": 12}, lambda s: 2 * s["n_frequencies"], _frequency),
-    "TriangleWave": _Row({"n_frequencies": 12}, lambda s: s["n_frequencies"], _triangle_wave),
-    "OneBlob": _Row({"n_bins": 16}, lambda s: s["n_bins"], _one_blob),
+_FUNCTIONS: dict[str, tuple[Callable[..., list[Any]], dict[str, Any]]] = {
+    "Identity": (_identity, {"scale": 1.0, "offset": 0.0}),
+    "Frequency": (_frequency, {"n_frequencies": 12}),
+    "TriangleWave": (_triangle_wave, {"n_frequencies": 12}),
+    "OneBlob": (_one_blob, {"n_bins": 16}),
+    "SphericalHarmonics": (_spherical_harmonics, {"degree": 4}),
 }
+"""The functions, and their settings."""
 
 
 # ---- Grids
@@ -157,23 +155,16 @@ class Grid(HashGridEncoding):
     """A grid whose parameters are those from `first` on in an array that has others as well."""
 
     def __init__(self, dtype: Any, dimension: int, first: int, settings: dict[str, Any]) -> None:
-        self._kind, self._interpolation = settings["type"], settings["interpolation"]
-        self._width, base = settings["n_features_per_level"], settings["base_resolution"]
-        self._first = first // self._width
+        choices = "type", "interpolation", "log2_hashmap_size"
+        self._kind, self._interpolation, log2_size = map(settings.pop, choices)
+        width, base = settings["n_features_per_level"], settings["base_resolution"]
+        self._first = div_round_up(first, width)
         size = 1 << 31  # enough for all vertices
         if self._kind == "Hash":
-            size = 1 << settings["log2_hashmap_size"]
+            size = 1 << log2_size
         elif self._kind == "Tiled":
             size = base**dimension
-        super().__init__(
-            dtype,
-            dimension,
-            n_levels=settings["n_levels"],
-            n_features_per_level=self._width,
-            hashmap_size=next_multiple(size, self._width),
-            base_resolution=base,
-            per_level_scale=settings["per_level_scale"],
-        )
+        super().__init__(dtype, dimension, hashmap_size=next_multiple(size, width), **settings)
 
     def _draw(self, rng: Any) -> None:
         pass  # `params` come with each call
@@ -187,12 +178,7 @@ class Grid(HashGridEncoding):
 
     def _vertices(self, level: Level, cell: list[Any], fraction: list[Any]) -> Iterator[Vertex]:
         if self._interpolation == "Nearest":
-            factors = self._strides(level)
-            number = (
-                self.hash(cell)
-                if level.hashed
-                else reduce(operator.add, map(operator.mul, cell, factors))
-            )
+            number = self.hash(cell) if level.hashed else linear(cell, self._strides(level))
             return iter([(number, type(fraction[0])(1))])
         if self._interpolation == "Smoothstep":
             fraction = [t * t * (3 - 2 * t) for t in fraction]
@@ -214,36 +200,30 @@ _GRID = {
     "interpolation": ("Linear", "Nearest", "Smoothstep"),
 }
 _GRIDS = {"Grid": "Hash", "HashGrid": "Hash", "DenseGrid": "Dense", "TiledGrid": "Tiled"}
-_OTYPES = (*_GRIDS, *_FUNCTIONS, "SphericalHarmonics", "Composite")
+_OTYPES = (*_GRIDS, *_FUNCTIONS, "Composite")
 
 
-def _encoder(config: Any, n_inputs: int, dtype: Any, first: int = 0) -> Encoder:
-    """Returns the encoder of a configuration, whose parameters begin at `first`."""
+def _encoder(config: Any, n_inputs: int, dtype: Any, spans: list[Span]) -> Encoder:
+    """Returns the encoder of a configuration, and adds its parameters to `spans`."""
     if not isinstance(config, dict):
         raise TypeError(f"the configuration of an encoding is a dictionary, not {config!r}")
     name = _one_of(config.get("otype"), _OTYPES, "the encoding")
     if name == "Composite":
-        return _composite(config, n_inputs, dtype, first)
+        return _composite(config, n_inputs, dtype, spans)
     if name in _FUNCTIONS:
-        row = _FUNCTIONS[name]
-        settings = _settings(config, row.settings, name)
-        n_outputs = n_inputs * row.features(settings)
-        return Encoder(n_outputs, lambda position, _: row.function(position, **settings))
-    if name == "SphericalHarmonics":
-        degree = _settings(config, {"degree": 4}, name)["degree"]
-        if n_inputs != 3:
-            raise ValueError(f"{name}: a direction has 3 components, got {n_inputs}")
-        return Encoder(degree**2, lambda position, _: _spherical_harmonics(position, degree))
+        function, defaults = _FUNCTIONS[name]
+        encode = partial(function, **_settings(config, defaults, name))
+        return Encoder(len(encode([0.0] * n_inputs)), lambda position, _: encode(position))
     settings = _settings({"type": _GRIDS[name], **config}, _GRID, name)
     width = settings["n_features_per_level"]
     if width not in (1, 2, 4, 8):
         raise ValueError(f"{name}: 'n_features_per_level' must be 1, 2, 4 or 8, got {width}")
-    grid = Grid(dtype, n_inputs, next_multiple(first, width), settings)
-    span = Span(grid._first * width, grid.n_params, INITIAL)
-    return Encoder(grid.n_output_features, grid.encode, [span])
+    grid = Grid(dtype, n_inputs, _end(spans), settings)
+    spans.append(Span(grid._first * width, grid.n_params, INITIAL))
+    return Encoder(grid.n_output_features, grid.encode)
 
 
-def _composite(config: dict[str, Any], n_inputs: int, dtype: Any, first: int) -> Encoder:
+def _composite(config: dict[str, Any], n_inputs: int, dtype: Any, spans: list[Span]) -> Encoder:
     """Returns the encoder that gives the features of several, of consecutive components each."""
     nested = config.get("nested")
     _settings({k: v for k, v in config.items() if k != "nested"}, {}, "Composite")
@@ -257,19 +237,16 @@ def _composite(config: dict[str, Any], n_inputs: int, dtype: Any, first: int) ->
             f"Composite: the encodings are for {sum(given)} components and {counts.count(None)} of "
             f"them for the rest, but there are {n_inputs} components"
         )
-    parts: list[tuple[slice, Encoder]] = []
-    start, spans = 0, []
-    for inner, count in zip(nested, counts, strict=True):
-        end = start + (rest if count is None else count)
-        made = _encoder(inner, end - start, dtype, spans[-1].end if spans else first)
-        parts.append((slice(start, end), made))
-        spans += made.spans
-        start = end
+    counts = [rest if count is None else count for count in counts]
+    pairs = [*zip(nested, counts, strict=True)]
+    parts = [_encoder(inner, count, dtype, spans) for inner, count in pairs]
 
     def encode(position: list[Any], params: Any) -> list[Any]:
-        return [f for where, part in parts for f in part.encode(position[where], params)]
+        left = iter(position)
+        pairs = [(part, [*islice(left, n)]) for part, n in zip(parts, counts, strict=True)]
+        return [f for part, components in pairs for f in part.encode(components, params)]
 
-    return Encoder(sum(part.n_outputs for _, part in parts), encode, spans)
+    return Encoder(sum(part.n_outputs for part in parts), encode)
 
 
 # ---- Networks
@@ -309,9 +286,10 @@ _NETWORK = {
 
 
 class _Network:
-    """Matrices in an array of parameters, each followed by an activation."""
+    """Matrices in an array of parameters, each followed by an activation; adds these parameters to
+    `spans`."""
 
-    def __init__(self, config: Any, n_inputs: int, n_outputs: int, first: int) -> None:
+    def __init__(self, config: Any, n_inputs: int, n_outputs: int, spans: list[Span]) -> None:
         if not isinstance(config, dict):
             raise TypeError(f"the configuration of a network is a dictionary, not {config!r}")
         name = _one_of(config.get("otype"), ("FullyFusedMLP", "CutlassMLP"), "the network")
@@ -320,11 +298,10 @@ class _Network:
         self.shapes = [*zip(sizes[1:], sizes[:-1], strict=True)]
         self.activations = [_ACTIVATIONS[settings["activation"]]] * (len(self.shapes) - 1)
         self.activations.append(_ACTIVATIONS[settings["output_activation"]])
-        self.spans: list[Span] = []
         for rows, columns in self.shapes:  # initialized as by Glorot and Bengio, 2010
-            end = first + rows * columns
-            self.spans.append(Span(first, end, sqrt(6 / (rows + columns))))
-            first = end
+            first, bound = _end(spans), sqrt(6 / (rows + columns))
+            spans.append(Span(first, first + rows * columns, bound))
+        self.spans = spans[-len(self.shapes) :]
 
     def matrices(self, params: Any, dtype: Any) -> list[nn.MatrixView]:
         """Returns views of the matrices, of the given type. They are read from memory, so entries
@@ -335,25 +312,17 @@ class _Network:
             where = arange(uint32_array_t(type(params)), self.spans[-1].end - shift)
             params = dtype(gather(type(params), params, where + shift))
             evaluate(params)
-        pairs = zip(self.spans, self.shapes, strict=True)
-        return [_matrix(params, span.first - shift, shape) for span, shape in pairs]
+        whole = nn.MatrixView().changed(buffer=params, dtype=params._dtype.var_type)
+        return [
+            whole.changed(shape=shape, stride=shape[1], offset=first - shift, size=end - first)
+            for (first, end, _), shape in zip(self.spans, self.shapes, strict=True)
+        ]
 
     def outputs(self, features: list[Any], matrices: list[nn.MatrixView], dtype: Any) -> list[Any]:
-        v: Any = nn.CoopVec(*features)
-        if v.type is not dtype:
-            v = nn.cast(v, dtype)
+        v: Any = nn.cast(nn.CoopVec(*features), dtype)
         for matrix, activation in zip(matrices, self.activations, strict=True):
             v = activation(matrix @ v)
         return [*v]
-
-
-def _matrix(buffer: Any, offset: int, shape: tuple[int, int]) -> nn.MatrixView:
-    """Returns the view of a matrix in an array."""
-    made = nn.MatrixView()
-    made.buffer, made.dtype = buffer, buffer._dtype.var_type
-    made.shape, made.stride, made.offset = shape, shape[1], offset
-    made.size = shape[0] * shape[1]
-    return made
 
 
 # ---- Both
@@ -374,11 +343,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "item"):  # a number of NumPy, say
         return value.item()
     raise TypeError(f"a configuration has numbers, texts, lists and dictionaries, not {value!r}")
-
-
-def dtype_of(description: str) -> str:
-    """Returns the name of the type of a model's results."""
-    return json.loads(description)[-1]
 
 
 @cache
@@ -405,23 +369,22 @@ class Model:
         self, n_inputs: int, n_outputs: int | None, encoding: Any, network: Any, dtype: str,
         ad: Any, params: str,
     ) -> None:  # fmt: skip
+        self.dtype = dtype  # of the results
         suffix, wide = _SUFFIXES[dtype], "64" if dtype == "float64" else ""
         features, activations = getattr(ad, f"Float{wide}"), getattr(ad, f"Float{suffix}")
         self.params = getattr(ad, f"Float{_SUFFIXES[params]}")
         self.position, self.result = (getattr(ad, f"TensorXf{s}") for s in (wide, suffix))
+        self.spans: list[Span] = []
         encoder = Encoder(n_inputs, lambda position, _: position)
         if encoding is not None:
-            encoder = _encoder(encoding, n_inputs, self.params)
-        self.spans = [*encoder.spans]
+            encoder = _encoder(encoding, n_inputs, self.params, self.spans)
         self.n_outputs = encoder.n_outputs
         layers: Any = None
         if network is not None:
-            first = self.spans[-1].end if self.spans else 0
             self.n_outputs = n_outputs or 0
-            layers = _Network(network, encoder.n_outputs, self.n_outputs, first)
-            self.spans += layers.spans
+            layers = _Network(network, encoder.n_outputs, self.n_outputs, self.spans)
         # Entries of grids are read several at a time, which takes a multiple of their number.
-        self.n_params = next_multiple(self.spans[-1].end, 8) if self.spans else 0
+        self.n_params = next_multiple(_end(self.spans), 8)
 
         def outputs(position: list[Any], params: Any) -> list[Any]:
             # Matrices first: their derivatives are then last, and need the sums of the kernel that
@@ -431,45 +394,39 @@ class Model:
             return layers.outputs(found, matrices, activations) if layers else found
 
         rows = getattr(ad, f"ArrayXf{suffix}")
-        self.forward, self.backward = _frozen(
-            outputs, n_inputs, self.n_outputs, getattr(ad, f"ArrayXf{wide}"), rows
-        )
+        self.forward, self.backward = _frozen(outputs, getattr(ad, f"ArrayXf{wide}"), rows)
 
 
 def _frozen(
-    outputs: Callable[..., list[Any]], n_inputs: int, n_outputs: int, columns: Any, rows: Any
+    outputs: Callable[..., list[Any]], columns: Any, rows: Any
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Returns the functions that compute outputs and gradients. `columns` and `rows` are the
     classes of positions and of outputs; both are in memory position by position."""
     unsigned = uint32_array_t(columns.Value)
 
-    def read(cls: Any, tensor: Any, index: Any, count: int) -> Any:
-        return gather(cls, tensor.array, index, shape=(count, tensor.shape[0]))
+    def read(cls: Any, tensor: Any) -> Any:
+        n, count = tensor.shape
+        return gather(cls, tensor.array, arange(unsigned, n), shape=(count, n))
 
-    def written(values: Any, index: Any, shape: tuple[Any, Any]) -> Any:
-        result = empty(type(values).Value, shape[1] * shape[0])
-        scatter(result, values, index)
+    def written(values: Any, n: Any) -> Any:
+        shape = n, len(values)
+        result = empty(type(values).Value, shape[1] * n)
+        scatter(result, values, arange(unsigned, n))
         return tensor_t(type(values))(result, shape)
 
     @freeze
     def forward(x: Any, params: Any) -> Any:
-        index = arange(unsigned, x.shape[0])
-        y = rows(outputs([*read(columns, x, index, n_inputs)], params))
-        return written(y, index, (x.shape[0], n_outputs))
+        return written(rows(outputs([*read(columns, x)], params)), x.shape[0])
 
     @freeze
     def backward(gradient: Any, x: Any, params: Any, of_x: bool, of_params: bool) -> Any:
-        index = arange(unsigned, x.shape[0])
-        position, params = [*read(columns, x, index, n_inputs)], detach(params)
+        position, params = [*read(columns, x)], detach(params)
         enable_grad(position if of_x else None, params if of_params else None)
         y = rows(outputs(position, params))
-        accum_grad(y, read(rows, gradient, index, n_outputs))
+        accum_grad(y, read(rows, gradient))
         enqueue(ADMode.Backward, y)
         traverse(ADMode.Backward)
-        found = columns(grad(position)) if of_x else None
-        return (
-            written(found, index, (x.shape[0], n_inputs)) if of_x else None,
-            grad(params) if of_params else None,
-        )
+        of_position = written(columns(grad(position)), x.shape[0]) if of_x else None
+        return of_position, grad(params) if of_params else None
 
     return forward, backward

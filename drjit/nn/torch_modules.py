@@ -11,6 +11,7 @@ from typing import Any
 
 try:
     import torch  # pyright: ignore[reportMissingImports]
+    from torch import Tensor  # pyright: ignore[reportMissingImports]
 except ImportError:
     raise ModuleNotFoundError(
         "drjit.interop.torch: PyTorch is not installed. Install it with `pip install torch`."
@@ -24,7 +25,14 @@ _TYPES = {name: dtype for dtype, name in _NAMES.items()}
 _HOST = ("llvm", "float32")  # for what the model of any device and type has
 
 
-def _model(x: torch.Tensor, params: torch.Tensor, description: str) -> configured.Model:
+def _name(dtype: torch.dtype, what: str) -> str:
+    """Returns the name of a type."""
+    if dtype not in _NAMES:
+        raise TypeError(f"{what} torch.float16, float32 or float64, not {dtype}")
+    return _NAMES[dtype]
+
+
+def _model(x: Tensor, params: Tensor, description: str) -> configured.Model:
     """Returns the model for where tensors are."""
     if x.device != params.device:
         raise ValueError(
@@ -36,21 +44,17 @@ def _model(x: torch.Tensor, params: torch.Tensor, description: str) -> configure
             f"drjit.interop.torch: a tensor is on the device '{x.device}'; 'cpu' and 'cuda' are "
             "supported"
         )
-    if params.dtype not in _NAMES:
-        raise TypeError(
-            "drjit.interop.torch: parameters are of type torch.float16, float32 or float64, not "
-            f"{params.dtype}"
-        )
-    return configured.model(description, _BACKENDS[x.device.type], _NAMES[params.dtype])
+    dtype = _name(params.dtype, "drjit.interop.torch: parameters are of type")
+    return configured.model(description, _BACKENDS[x.device.type], dtype)
 
 
-def _shared(cls: Any, tensor: torch.Tensor) -> Any:
+def _shared(cls: Any, tensor: Tensor) -> Any:
     """Returns an array of a class that has the memory of a tensor."""
     return cls(tensor.detach().contiguous())
 
 
 @torch.library.custom_op("drjit::evaluate", mutates_args=())
-def _evaluate(x: torch.Tensor, params: torch.Tensor, description: str) -> torch.Tensor:
+def _evaluate(x: Tensor, params: Tensor, description: str) -> Tensor:
     model = _model(x, params, description)
     if not x.shape[0]:
         return _like(x, params, description)
@@ -58,24 +62,19 @@ def _evaluate(x: torch.Tensor, params: torch.Tensor, description: str) -> torch.
 
 
 @_evaluate.register_fake
-def _like(x: torch.Tensor, params: torch.Tensor, description: str) -> torch.Tensor:
-    n_outputs = configured.model(description, *_HOST).n_outputs
-    return x.new_empty((x.shape[0], n_outputs), dtype=_TYPES[configured.dtype_of(description)])
+def _like(x: Tensor, params: Tensor, description: str) -> Tensor:
+    model = configured.model(description, *_HOST)
+    return x.new_empty((x.shape[0], model.n_outputs), dtype=_TYPES[model.dtype])
 
 
 @torch.library.custom_op("drjit::differentiate", mutates_args=())
 def _differentiate(
-    gradient: torch.Tensor,
-    x: torch.Tensor,
-    params: torch.Tensor,
-    description: str,
-    of_x: bool,
-    of_params: bool,
-) -> tuple[torch.Tensor, torch.Tensor]:
+    gradient: Tensor, x: Tensor, params: Tensor, description: str, of_x: bool, of_params: bool
+) -> tuple[Tensor, Tensor]:
     """Returns gradients of positions and parameters; empty ones where none is asked for."""
     model = _model(x, params, description)
     if not x.shape[0]:
-        return x.new_empty(x.shape if of_x else 0), torch.zeros_like(params if of_params else x)
+        return _no_gradients(gradient, x, params, description, of_x, of_params)
     found = model.backward(
         _shared(model.result, gradient), _shared(model.position, x), _shared(model.params, params),
         of_x, of_params,
@@ -85,16 +84,11 @@ def _differentiate(
 
 
 @_differentiate.register_fake
-def _(
-    gradient: torch.Tensor,
-    x: torch.Tensor,
-    params: torch.Tensor,
-    description: str,
-    of_x: bool,
-    of_params: bool,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    none = x.new_empty(0)
-    return torch.empty_like(x) if of_x else none, torch.empty_like(params) if of_params else none
+def _no_gradients(
+    gradient: Tensor, x: Tensor, params: Tensor, description: str, of_x: bool, of_params: bool
+) -> tuple[Tensor, Tensor]:
+    of_position = torch.zeros_like(x) if of_x else x.new_empty(0)
+    return of_position, torch.zeros_like(params) if of_params else x.new_empty(0)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -102,7 +96,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.save_for_backward(*tensors)
 
 
-def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+def _backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     x, params = ctx.saved_tensors
     of_x, of_params, _ = ctx.needs_input_grad
     found = _differentiate(gradient, x, params, ctx.description, of_x, of_params)
@@ -124,20 +118,21 @@ class _Module(torch.nn.Module):
     """What the modules have in common: all parameters in one tensor, `params`."""
 
     def __init__(
-        self, n_input_dims: int, n_output_dims: int | None, encoding_config: Any,
-        network_config: Any, seed: int, dtype: torch.dtype | None,
-    ) -> None:  # fmt: skip
+        self,
+        n_input_dims: int,
+        n_output_dims: int | None,
+        encoding_config: dict[str, Any] | None,
+        network_config: dict[str, Any] | None,
+        seed: int = 1337,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
         dtype = torch.float32 if dtype is None else dtype
-        if dtype not in _NAMES:
-            raise TypeError(
-                f"{type(self).__name__}(): 'dtype' must be torch.float16, float32 or float64, "
-                f"not {dtype}"
-            )
+        name = _name(dtype, f"{type(self).__name__}(): 'dtype' must be")
         self.n_input_dims, self.seed, self.dtype = n_input_dims, seed, dtype
         self._position = torch.float64 if dtype is torch.float64 else torch.float32
         self._description = configured.described(
-            n_input_dims, n_output_dims, encoding_config, network_config, _NAMES[dtype]
+            n_input_dims, n_output_dims, encoding_config, network_config, name
         )
         model = configured.model(self._description, *_HOST)
         self.n_output_dims = model.n_outputs
@@ -147,7 +142,7 @@ class _Module(torch.nn.Module):
             params[first:end].uniform_(-bound, bound, generator=generator)
         self.params = torch.nn.Parameter(params)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         if x.dim() != 2 or x.shape[1] != self.n_input_dims:
             raise ValueError(
                 f"{type(self).__name__}: expected positions of shape (N, {self.n_input_dims}), got "
@@ -240,14 +235,3 @@ class NetworkWithInputEncoding(_Module):
     >>> model(torch.rand(5, 2)).shape
     torch.Size([5, 3])
     """
-
-    def __init__(
-        self,
-        n_input_dims: int,
-        n_output_dims: int,
-        encoding_config: dict[str, Any],
-        network_config: dict[str, Any],
-        seed: int = 1337,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(n_input_dims, n_output_dims, encoding_config, network_config, seed, dtype)

@@ -1,6 +1,9 @@
 """Frozen functions in files: what a program without the code of the function gets from them."""
 
+import collections
 import dataclasses
+import enum
+import fractions
 import functools
 import json
 import os
@@ -153,6 +156,17 @@ def test_functions_do_the_same(name: str, tmp_path: Path, tier: str) -> None:
             assert name == "primitives" or repr(expected) == repr(found)
 
 
+def test_kernels_do_what_they_did(tmp_path: Path) -> None:
+    f, arguments = FUNCTIONS["loops"]
+    frozen = dr.freeze(f)
+    frozen(*arguments(8))
+    dr.save(tmp_path / "f.dr", frozen)
+    device: Any = find(dr.backend_v(Float))
+    known = [k.work for k in device.kernels() if k.loops]
+    device.forget_kernels()
+    assert dr.load(tmp_path / "f.dr").reader.kernels[0].work in known
+
+
 def test_state_lives_on_in_the_function(tmp_path: Path) -> None:
     frozen = dr.freeze(sampled)
     frozen(floats(8))
@@ -188,6 +202,86 @@ def test_a_method(tmp_path: Path) -> None:
     for n in (4, 7):
         t = dr.arange(Float, n)
         assert same(scene.render(t, bias=1.5), f(Scene(), t, bias=1.5))
+
+
+class Color(enum.Enum):
+    RED, BLUE = 2, 3
+
+
+class Level(enum.IntEnum):
+    LOW, HIGH = 2, 3
+
+
+@pytest.mark.parametrize(
+    ("recorded", "other"),
+    [
+        (Color.RED, Color.BLUE), (Level.LOW, Level.HIGH), (np.float32(2), np.float32(3)),
+        (np.float64(2), np.float64(3)), (np.int16(2), np.int16(3)), ("a", "b"), (2, 3),
+        (frozenset({2}), frozenset({3})), (range(2), range(3)),
+        (dr.JitFlag.Debug, dr.JitFlag.Record),
+    ],
+    ids=lambda v: type(v).__name__,
+)  # fmt: skip
+def test_values_are_told_apart(recorded: Any, other: Any, tmp_path: Path) -> None:
+    camera = Camera()
+    camera.kept = recorded  # type: ignore[attr-defined]
+
+    @dr.freeze
+    def f(x: Float, value: Any) -> Any:
+        kept = camera.kept  # type: ignore[attr-defined]
+        return x * sum(map(ord, repr((value, kept)))), None if is_set else (value, kept)
+
+    is_set = isinstance(recorded, frozenset)  # which no function returns
+    expected = f(floats(8), recorded)[0]
+    for _ in range(2):
+        dr.save(tmp_path / "f.dr", f)
+        f = dr.load(tmp_path / "f.dr")
+        found, values = f(floats(8), recorded)
+        assert same(found, expected)
+        for value in values or ():
+            assert getattr(value, "name", value) == getattr(recorded, "name", recorded)
+            assert type(value).__name__ == type(recorded).__name__
+        with pytest.raises(TypeError, match=r"file has no recording for these arguments: (an|it)"):
+            f(floats(8), other)
+
+
+class Pair(list):
+    pass
+
+
+class Row(tuple):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize("cls", [Pair, Row, list, tuple])
+def test_containers_of_classes(cls: Any, tmp_path: Path) -> None:
+    pair, names = cls([dr.opaque(Float, 2), 3]), collections.OrderedDict(a=dr.opaque(Float, 4))
+    scaled = functools.partial(lambda a, b: a * b, b=dr.opaque(Float, 2))
+
+    @dr.freeze
+    def f(x: Float) -> Any:
+        product = scaled(pair[0] * x * names["a"] * pair[1])
+        return product, cls([x + 1, x]), collections.OrderedDict(b=x - 1)
+
+    expected = f(floats(8))
+    dr.save(tmp_path / "f.dr", f)
+    found = dr.load(tmp_path / "f.dr")(floats(8))
+    assert type(found[1]).__name__ == cls.__name__ and same(found, expected)
+
+
+def test_arrays_that_are_one_value(tmp_path: Path) -> None:
+    a = dr.opaque(Float, 2, 3)
+    dr.enable_grad(a)
+    dr.set_grad(a, dr.opaque(Float, 5, 3))
+    b, c = dr.detach(a), dr.grad(a)
+
+    @dr.freeze
+    def f(x: Float) -> Any:
+        return b * x, c + x, a.grad
+
+    expected = f(floats(3))
+    dr.save(tmp_path / "f.dr", f)
+    assert same(dr.load(tmp_path / "f.dr")(floats(3)), expected)
 
 
 def network() -> tuple[Any, Any]:
@@ -478,9 +572,14 @@ def test_arguments_that_were_not_recorded(tmp_path: Path) -> None:
         ((x, x * 2), "an argument is of type Float, UInt in the file"),
         ((x, k, k), "its arguments differ"),
         ((x, 1.0), "an argument is of type float, UInt in the file"),
+        ((x, Camera()), "an argument is of type Camera, UInt in the file"),
     ):
         with pytest.raises(TypeError, match=f"gathered: the file has no recording .*: {why}"):
             f(*arguments)
+    with pytest.raises(
+        TypeError, match="gathered: no file has recordings for an object of type Fra"
+    ):
+        f(x, fractions.Fraction(1, 2))
     dr.save(tmp_path / "f.dr", recorded(gathered, 8))
     with pytest.raises(TypeError, match="its arrays have other sizes"):
         dr.load(tmp_path / "f.dr")(floats(12), numbers(12))
@@ -589,6 +688,7 @@ def test_texts_are_checked(tmp_path: Path) -> None:
         {"kernels": []}, {"classes": {}, "state": [{"leaf": ["os:system", 0, False, None]}]},
         {"state": [{"plain": {"class": "os:system"}}]}, {"structures": [{}]},
         {"state": [{"plain": {"operation": "os:system"}}]},
+        {"state": [{"plain": {"scalar": ["O", {"bytes": "0000000000"}]}}]},
         {"state": [{"dict": ["numpy:memmap", [], []]}]},
         {"state": [{"plain": {"class": "numpy.f2py.__main__:main"}}]},
         {"state": [{"sequence": ["drjit.reporting.report:report", [], []]}]},

@@ -6,35 +6,29 @@ file that repeats them, without tracing and without the program that wrote it.
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
-from types import MethodType
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
-from ...array import leaf, tree
-from ...array.base import ArrayBase
-from ...function.ad.grad import enable_grad
 from ...function.exchange import kernel_pack
 from ...jit import flags, log, processor
 from ...jit.backend import JitBackend
 from ...jit.cpu import launcher, variants
 from ...jit.cpu.kernel import CompiledCode
-from ...jit.ir.node import BUFFER, LITERAL, literal
+from ...jit.ir.node import BUFFER
 from ...jit.lazy import np
-from ...jit.run import cache, freeze, freeze_size, schedule
-from ...jit.run.freeze import Recording
+from ...jit.run import cache, schedule
 from ...jit.target import foreign
 from ...jit.text.user.reading import Source
 from ...jit.text.user.text import read
 from .explain import differences
 from .frozen import Frozen, FrozenFunction
-from .layout import InputLayout, keys_and_parts, kind_of, nodes_in
+from .layout import InputLayout, nodes_in
 from .recordings import Family, GeneralRecording, Structure
 from .stored import Reader, Writer
 
 VERSION = 1
 _COMPILING = int(flags.JitFlag.FastMath | flags.JitFlag.NumbaCompiler)
-_BY_VALUE = frozenset(("constant", "number", "set", "host", "hashed", "slice"))
 
 
 class SavedFunction(FrozenFunction):
@@ -50,8 +44,7 @@ class SavedFunction(FrozenFunction):
         self.reader = reader
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        inputs = (*args, *kwargs.values()) if kwargs else args
-        return self.call((args, kwargs), (len(args), *kwargs), inputs)
+        return self.call_with(args, kwargs)
 
     def __repr__(self) -> str:
         return f"<frozen function {self.__name__}, from a file>"
@@ -67,7 +60,10 @@ class SavedFunction(FrozenFunction):
         return self._state
 
     def _structure(self, key: list[Any], values: list[str]) -> Structure:
-        found = self._structures.get((_shown(key),))
+        try:
+            found = self._structures.get((json.dumps(Writer().texts(key)),))
+        except TypeError as error:
+            raise TypeError(f"{self._what}: no file has recordings for {error}") from None
         # Constants may be data in the recording.
         return Structure(values, {*range(len(values))}) if found is None else found
 
@@ -75,10 +71,13 @@ class SavedFunction(FrozenFunction):
         pass  # constants are what they were in the recording
 
     def _recorded(self, tree: Any, inputs: Any, layout: InputLayout) -> Any:
-        known = self._structures.get((_shown(layout.key),))
+        w = Writer()
+        mine = w.texts(layout.key)
+        known = self._structures.get((json.dumps(mine),))
         if known is None:
-            keys = [tuple(map(self.reader.value, json.loads(key))) for (key,) in self._structures]
-            why = min([differences(tuple(layout.key), key) for key in keys], key=len)[0]
+            r = Reader(self.reader.arrays, w.classes | self.reader.classes)  # for both
+            others = [json.loads(key) for (key,) in self._structures]
+            why = min([differences(r.value(mine), r.value(key)) for key in others], key=len)[0]
         elif [repr(layout.nodes[k].data) for k, _ in layout.literals] != known.last:
             why = "numbers in its arguments differ"
         else:
@@ -89,11 +88,6 @@ class SavedFunction(FrozenFunction):
             "saved, a function has to be called with arguments of the same types and structure, "
             "and with arrays of two sizes if they may have others"
         )
-
-
-def _shown(key: Sequence[Any]) -> str:
-    """Returns the text of a key, in which objects and classes are named."""
-    return json.dumps([*map(Writer().text, key)])
 
 
 # ---- Writing
@@ -119,28 +113,31 @@ def described(
     if isinstance(function, SavedFunction):
         w.classes |= function.reader.classes
     with schedule.lock:  # under which nothing waits
-        rows = [
-            (key, s.last, sorted(s.changing), _families(s))
-            for key, s in function._structures.items()
-        ]
-    rows = [row for row in rows if row[-1]]
-    if not rows:
+        structures: list[dict[str, Any]] = [
+            {"key": key, "last": s.last, "changing": sorted(s.changing), "families": [
+                (values, [*f.recorded.values()], [*f.general])
+                for values, f in s.families.items() if len(f)
+            ]}
+            for key, s in function._structures.items() if any(map(len, s.families.values()))
+        ]  # fmt: skip
+    if not structures:
         raise RuntimeError(f"{what}: the function has not been recorded: call it first")
     implicit = function._implicit(((), {}))
     schedule.evaluate([n for n in nodes_in(implicit) if n.op is not BUFFER])
     try:
-        structures = [_structure(w, *row) for row in rows]
-        state = _Objects(w).texts(implicit)
+        for row in structures:
+            key = row["key"]  # a text already, in a function from a file
+            row["key"] = json.loads(key[0]) if type(key[0]) is str else w.texts(key)
+            row["families"] = [_family(w, *family) for family in row["families"]]
+        state = [*map(w.object, implicit)]
     except TypeError as error:
         raise TypeError(f"{what}: it depends on {error}, which cannot be saved") from None
-    kernels = [
-        [k.device.backend.name, k.text, w.text(k.program), w.text(k.work)] for k in w.kernels
-    ]
+    kernels = [[k.device.backend.name, k.text, *w.texts((k.program, k.work))] for k in w.kernels]
     facts = {
         "name": getattr(function, "__name__", "function"), "structures": structures, "state": state,
         "kernels": kernels, "classes": w.classes,
         "machines": {d.backend.name: _machine(d) for d in {k.device for k in w.kernels}},
-        "code": [_machine_code(k, w) for k in w.kernels], "launcher": _launcher(w),
+        **_part(w, [*map(_own_code, w.kernels)], launcher.machine_code()),
         "targets": [_for_target(name, w, what) for name in targets],
     }  # fmt: skip
     return w.arrays, {"function": VERSION, **facts, "digest": digest(w.arrays, facts)}
@@ -166,78 +163,73 @@ def _made_by() -> list[str]:
     return [kernel_pack.contents_of_package(), str(int(flags.current & _COMPILING))]
 
 
-def _machine_code(kernel: Any, w: Writer) -> list[list[Any]]:
-    """Returns rows for the machine code of a kernel: its packet width, or setting, whether there is
-    a finish function, and the number of the array."""
+_Code = list[tuple[int, bool, bytes]]
+"""The machine code of a kernel: for each packet width, or setting, whether there is a finish
+function, and the code."""
+
+
+def _part(w: Writer, code: Sequence[_Code], start: bytes | None) -> dict[str, Any]:
+    """Returns the part of a file with the machine code of all kernels for a machine, and with the
+    code that starts those of the processor."""
+    rows = [[[*row[:-1], w.bytes(row[-1])] for row in found] for found in code]
+    return {"code": rows, "launcher": None if start is None else w.bytes(start)}
+
+
+def _own_code(kernel: Any) -> _Code:
+    """Returns the machine code of a kernel for this machine."""
     if kernel.device.on_host:
         variant = variants.optimized(kernel, variants.compiler_options())
         if cache.get(variant.key) is None:
             kernel.compiled(variant, variants.compiler_options())
-        found = [(variant.lanes, cache.get(variant.key))]
+        keys = {variant.lanes: variant.key}
     else:
-        found = [(setting, cache.get(kernel.key_of(setting)[0])) for setting in kernel.codes]
-    return [
-        [which, entry.has_finish, w.array(np.frombuffer(entry.code, np.uint8))]
-        for which, entry in found if entry is not None
-    ]  # fmt: skip
+        keys = {setting: kernel.key_of(setting)[0] for setting in kernel.codes}
+    found = [(which, cache.get(key)) for which, key in keys.items()]
+    return [(which, entry.has_finish, entry.code) for which, entry in found if entry is not None]
 
 
-def _launcher(w: Writer) -> int | None:
-    """Returns the number of the array with the code that starts kernels of the processor."""
-    code = launcher.machine_code()
-    return None if code is None else w.array(np.frombuffer(code, np.uint8))
+def _code_for(kernel: Any, target: Any) -> _Code:
+    """Returns the machine code of a kernel for GPUs of a compute capability, or for the processor
+    that this thread compiles for."""
+    if not kernel.device.on_host:
+        settings = [*kernel.codes] or [flags.current & kernel.flag_mask]  # it may not have run yet
+        return [(setting, *kernel.code_for_capability(target, setting)) for setting in settings]
+    from ...jit.target import simd
+
+    lanes, contract = simd.packet_lanes(kernel.text), bool(flags.current & flags.JitFlag.FastMath)
+    made = simd.compile(kernel.text, kernel.name, lanes, contract, by_numba=False)
+    return [(lanes, made.has_finish, made.code)]
 
 
 def _for_target(name: str, w: Writer, what: str) -> dict[str, Any]:
     """Returns the machine code for a processor, by its name in LLVM, or for GPUs of a compute
     capability, and what that needs."""
-    if name.startswith("sm_"):
-        return _for_gpu(name, w, what)
+    on_host = not name.startswith("sm_")
     try:
-        target = processor.named(name)
+        target: Any = processor.named(name) if on_host else _capability(name)
     except ValueError as error:
         raise ValueError(f"{what}: targets: {error}") from None
-    kernels = [k for k in w.kernels if k.device.on_host]
+    kernels = {k for k in w.kernels if k.device.on_host is on_host}
     if not kernels:
-        raise ValueError(f"{what}: targets: {name!r} is a processor, and none runs the function")
-    if any(f"{other}(" in k.text for k in kernels for other in [*foreign.functions]):
+        kind = "processor" if on_host else "GPU"
+        raise ValueError(f"{what}: targets: {name!r} is a {kind}, and none runs the function")
+    if on_host and any(f"{other}(" in k.text for k in kernels for other in [*foreign.functions]):
         raise ValueError(f"{what}: targets: Numba has compiled functions for this processor alone")
-    contract = bool(flags.current & flags.JitFlag.FastMath)
-    with processor.compiling_for(target):
-        rows = [[_compiled(k, contract, w)] if k.device.on_host else [] for k in w.kernels]
-        start = w.array(np.frombuffer(launcher.code_for_chosen(), np.uint8))
-    needs = [sys.platform, target.architecture, *target.features]
-    return {"needs": needs, "made": _made_by(), "code": rows, "launcher": start}
+    with processor.compiling_for(target) if on_host else nullcontext():
+        code = [_code_for(k, target) if k in kernels else [] for k in w.kernels]
+        start = launcher.code_for_chosen() if on_host else None
+    needs = [sys.platform, target.architecture, *target.features] if on_host else ["cuda", *target]
+    return {"needs": needs, "made": _made_by(), **_part(w, code, start)}
 
 
-def _for_gpu(name: str, w: Writer, what: str) -> dict[str, Any]:
+def _capability(name: str) -> tuple[int, int]:
+    """Returns the compute capability of a target."""
     from ...jit.target.cuda import nvptx
 
     names = {f"sm_{number}": divmod(number, 10) for number in nvptx.CAPABILITIES}
     if name not in names:
-        expected = ", ".join(names)
-        raise ValueError(f"{what}: targets: no GPU is {name!r}. Expected one of {expected}")
-    if all(k.device.on_host for k in w.kernels):
-        raise ValueError(f"{what}: targets: {name!r} is a GPU, and none runs the function")
-    rows = [[] if k.device.on_host else _of_gpu(k, names[name], w) for k in w.kernels]
-    needs = ["cuda", *names[name]]
-    return {"needs": needs, "made": _made_by(), "code": rows, "launcher": None}
-
-
-def _of_gpu(kernel: Any, capability: tuple[int, int], w: Writer) -> list[list[Any]]:
-    rows = []
-    for setting in [*kernel.codes] or [flags.current & kernel.flag_mask]:  # it may not have run yet
-        code, has_finish = kernel.code_for_capability(capability, setting)
-        rows.append([setting, has_finish, w.array(np.frombuffer(code, np.uint8))])
-    return rows
-
-
-def _compiled(kernel: Any, contract: bool, w: Writer) -> list[Any]:
-    from ...jit.target import simd
-
-    lanes = simd.packet_lanes(kernel.text)
-    made = simd.compile(kernel.text, kernel.name, lanes, contract, by_numba=False)
-    return [lanes, made.has_finish, w.array(np.frombuffer(made.code, np.uint8))]
+        raise ValueError(f"no GPU is {name!r}. Expected one of {', '.join(names)}")
+    return names[name]
 
 
 def _use_machine_code(kernel: Any, which: int, has_finish: bool, code: bytes) -> None:
@@ -256,71 +248,9 @@ def _use_machine_code(kernel: Any, which: int, has_finish: bool, code: bytes) ->
         kernel.adopt(CompiledCode(image, "disk", variants.Variant(key, which), 0.0))
 
 
-def _families(s: Structure) -> list[tuple]:
-    """Returns the recordings of a structure by the values of literals."""
-    found = [(values, [*f.recorded.values()], [*f.general]) for values, f in s.families.items()]
-    return [row for row in found if row[1] or row[2]]
-
-
-def _structure(
-    w: Writer, key: tuple, last: list, changing: list[int], families: list[tuple]
-) -> dict[str, Any]:
-    shown = key[0] if type(key[0]) is str else _shown(key)  # of a function from a file
-    for part in key:
-        w.text(part)  # has the classes noted
-    rows = []
-    for values, recorded, general in families:
-        wider = [[_recording(w, g.recording), w.text(g.fixed), w.text(g.even)] for g in general]
-        rows.append([list(values), [_recording(w, r) for r in recorded], wider])
-    return {"key": json.loads(shown), "last": last, "changing": changing, "families": rows}
-
-
-def _recording(w: Writer, r: Recording) -> dict[str, Any]:
-    return {name: w.text(getattr(r, name)) for name in Recording._fields if name != "uses"}
-
-
-class _Objects:
-    """Turns objects into JSON, in which one that occurs again is a number."""
-
-    def __init__(self, w: Writer) -> None:
-        self.w = w
-        self._numbers: dict[int, int] = {}
-        self._kept: list[Any] = []  # as their ids are in use
-
-    def texts(self, values: Sequence[Any]) -> list[Any]:
-        return [*map(self.text, values)]
-
-    def text(self, value: Any) -> Any:
-        """Returns the JSON of an object."""
-        kind, w = kind_of(type(value)), self.w
-        if kind in _BY_VALUE:
-            return {"plain": w.text(value)}
-        if id(value) in self._numbers:
-            return {"again": self._numbers[id(value)]}
-        self._numbers[id(value)] = len(self._kept)
-        self._kept.append(value)
-        if kind == "leaf":
-            return {"leaf": self._leaf(value)}
-        if kind == "other" or kind == "vector":
-            return {"other": w.other(value)}
-        keys, parts = keys_and_parts(value, kind)
-        return {kind: [w.name(type(value)), w.text(keys), self.texts(parts)]}
-
-    def _leaf(self, a: Any) -> list[Any]:
-        v, w = a._var, self.w
-        if v is not None and v.rule is not None:
-            raise TypeError("an array that is the result of differentiable operations")
-        grad = None if v is None or v.grad is None else self._node(v.grad)
-        return [w.name(type(a)), self._node(a._node), v is not None, grad]
-
-    def _node(self, n: Any) -> Any:
-        if n.op is LITERAL:
-            return self.w.text(freeze.Literal(n.dtype, n.data, n.size))
-        if id(n) in self._numbers:  # arrays that are one value
-            return self._numbers[id(n)]
-        self._numbers[id(n)] = len(self._kept)
-        self._kept.append(n)
-        return {"constant": self.w.constant(n)}
+def _family(w: Writer, values: tuple, recorded: list, general: list) -> list[Any]:
+    wider = [[w.recording(g.recording), *w.texts(g[1:])] for g in general]
+    return [[*values], [*map(w.recording, recorded)], wider]
 
 
 # ---- Reading
@@ -341,7 +271,7 @@ def loaded(
         if not trusted:  # the rules that kernels of users have to follow
             lines = text.splitlines()
             read(Source(f"kernel {number}", what, 0, lines, 0, read.__code__, {}.__getitem__))
-        r.kernels.append(_kernel(r.device(backend), text, r.value(layout), r.value(work)))
+        r.kernels.append(r.device(backend).kernel(text, *r.value([layout, work])))
     if trusted:
         for device in {k.device for k in r.kernels}:
             if (found := _fitting(facts, device)) is not None:
@@ -351,17 +281,10 @@ def loaded(
         made = Structure(row["last"], set(row["changing"]))
         for values, recorded, general in row["families"]:
             f = made.families[tuple(values)] = Family()
-            for text in recorded:
-                one = _read_recording(r, text)
-                f.recorded[one.sizes] = one
-            f.general += [
-                GeneralRecording(_read_recording(r, text), r.value(fixed), r.value(even))
-                for text, fixed, even in general
-            ]
+            f.recorded = {one.sizes: one for one in map(r.recording, recorded)}
+            f.general = [GeneralRecording(r.recording(t), *r.value(more)) for t, *more in general]
         structures[(json.dumps(row["key"]),)] = made
-    objects = _ReadObjects(r)
-    state = [objects.value(text) for text in facts["state"]]
-    return SavedFunction(facts["name"], structures, r, state)
+    return SavedFunction(facts["name"], structures, r, [*map(r.object, facts["state"])])
 
 
 def _fitting(facts: dict[str, Any], device: Any) -> dict[str, Any] | None:
@@ -389,87 +312,3 @@ def _use(found: dict[str, Any], device: Any, r: Reader) -> None:
         key, present = launcher.cached()
         if present is None:
             cache.put(key, "launcher", r.arrays[found["launcher"]].tobytes(), False)
-
-
-def _kernel(device: Any, text: str, layout: Any, work: Any) -> Any:
-    if device.keeps_programs:
-        return device.kernel(text, layout, work)
-    return device.kernel(text, layout)
-
-
-def _read_recording(r: Reader, text: dict[str, Any]) -> Recording:
-    parts = {name: r.value(part) for name, part in text.items()}
-    return Recording(**parts, uses=freeze_size.Uses())
-
-
-class _ReadObjects:
-    def __init__(self, r: Reader) -> None:
-        self.r = r
-        self._made: list[Any] = []
-
-    def value(self, text: dict[str, Any]) -> Any:
-        """Returns an object."""
-        ((kind, of),) = text.items()
-        if kind == "plain":
-            return self.r.value(of)
-        if kind == "again":
-            return self._made[of]
-        at = len(self._made)
-        self._made.append(None)  # it may contain itself, through others
-        if kind == "leaf":
-            self._made[at] = self._leaf(*of)
-        elif kind == "other":
-            self._made[at] = _stub(of)
-        else:
-            name, keys, parts = of
-            self._made[at] = self._container(kind, self.r.cls(name), self.r.value(keys), parts, at)
-        return self._made[at]
-
-    def _leaf(self, name: str, n: Any, tracked: bool, grad: Any) -> Any:
-        cls = self.r.cls(name)
-        if not issubclass(cls, ArrayBase) or cls._kind != "leaf":
-            raise ValueError(f"the class {name}")
-        a = leaf.wrap(cls, self._node(n))
-        if tracked:
-            enable_grad(a)
-            a._var.grad = None if grad is None else self._node(grad)
-        return a
-
-    def _node(self, text: Any) -> Any:
-        if type(text) is int:
-            return self._made[text]
-        found = self.r.value(text)
-        if isinstance(found, freeze.Literal):
-            return literal(found.dtype, found.value, found.size)
-        self._made.append(found)
-        return found
-
-    def _container(self, kind: str, cls: Any, keys: Any, parts: list, at: int) -> Any:
-        if kind_of(cls) != kind:  # whose constructor may do anything
-            raise ValueError(f"the class {cls.__qualname__}")
-        if kind in ("struct", "object"):
-            made = self._made[at] = object.__new__(cls)
-            for name, part in zip(keys, parts, strict=True):
-                object.__setattr__(made, name, self.value(part))
-            return made
-        if kind == "dict":
-            made = self._made[at] = cls()
-            made.update(zip(keys, map(self.value, parts), strict=True))
-            return made
-        values = [*map(self.value, parts)]
-        if kind == "method":
-            return MethodType(*values)
-        if kind == "partial":
-            f, given, named = values
-            return partial(f, *given, **named)
-        return tree.rebuilt(cls, keys, values)
-
-
-def _stub(name: str) -> Callable[..., Any]:
-    """Returns a function in place of an object that only has to be the same one."""
-
-    def missing(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"{name} is not part of the file")
-
-    missing.__qualname__ = missing.__name__ = name
-    return missing

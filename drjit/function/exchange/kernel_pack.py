@@ -80,7 +80,6 @@ def unpack(path: str | os.PathLike[str]) -> str:
         raise OSError(f"{what}: the kernel cache {cache.problem}")
     with array_file.open_file(Path(path), what) as contents:
         facts = _checked(contents.facts(), what)
-        count = 0
         for name, described in contents.arrays.items():
             entry = described()
             if entry.dtype != np.uint8 or len(entry.shape) != 1:
@@ -88,13 +87,12 @@ def unpack(path: str | os.PathLike[str]) -> str:
                 raise array_file.damage(f"{what}: {name!r}", "bytes", found)
             if not cache.add_member(name, entry.read().tobytes()):
                 raise array_file.damage(f"{what}: {name!r}", "an entry", "something else")
-            count += 1
     for name, state in facts["states"].items():
         cache.adopt(str(_PACKAGE / name), state)
     cache.write_pending()
     if not cache.is_writable():
         raise OSError(f"{what}: nothing can be written to {cache.folder()}")
-    return f"{count} entries in {cache.folder()}" + _differences(facts)
+    return f"{len(contents.arrays)} entries in {cache.folder()}" + _differences(facts)
 
 
 def _checked(facts: dict[str, Any], what: str) -> dict[str, Any]:
@@ -121,7 +119,6 @@ def _differences(facts: dict[str, Any]) -> str:
             ". They were compiled for another processor or by another LLVM, so kernels are "
             "compiled anew here"
         )
-    if facts["python"] != platform.python_version():
-        mine = platform.python_version()
-        return f". Programs are traced anew by Python {mine}: those are of Python {facts['python']}"
-    return ""
+    mine, theirs = platform.python_version(), facts["python"]
+    anew = f". Programs are traced anew by Python {mine}: those are of Python {theirs}"
+    return anew if mine != theirs else ""

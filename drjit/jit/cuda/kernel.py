@@ -22,7 +22,7 @@ from ..run.launch import ErrorRecord, as_python, layout_of, link
 from ..target.cuda import nvvm
 from ..target.cuda.function import EACH, PRIVATE_BYTES, Compiled
 from ..target.numpy.elementwise import ignored_number
-from ..text.program import Program
+from ..text.program import Program, Work
 from . import assembler
 from .memory import pattern_of
 
@@ -108,8 +108,10 @@ class CudaKernel(Kernel):
     """A kernel with the layout of its parameter block, and its machine code once there is some, for
     each setting of the flags that it depends on."""
 
-    def __init__(self, device: Any, text: str, layout: str, program: Program | None) -> None:
-        super().__init__(device, text, program)
+    def __init__(
+        self, device: Any, text: str, layout: str, program: Program | None, work: Work | None = None
+    ) -> None:
+        super().__init__(device, text, program, work)
         outputs = program.outputs if program is not None else ()
         self.outputs = tuple([(o.kind, o.dtype) for o in outputs])
         self.pack = struct.Struct(f"<{layout}qQ").pack
@@ -316,13 +318,13 @@ class CudaKernel(Kernel):
         facts = "cuda", contract, setting, self.words, device.image_facts(), cache.gpu_files()
         return cache.digest(self.text, *facts, *route), setting
 
-    def code_for_capability(self, capability: tuple[int, int], setting: int) -> tuple[bytes, bool]:
-        """Returns machine code for other GPUs, for a setting of the flags, as the disk cache has
-        it, and whether there is a finish function."""
+    def code_for_capability(self, capability: tuple[int, int], setting: int) -> tuple[bool, bytes]:
+        """Returns whether there is a finish function, and machine code for other GPUs, for a
+        setting of the flags, as the disk cache has it."""
         contract = bool(flags.current & JitFlag.FastMath)
         form = self.lowered(contract, self.key_of(setting)[1], capability)
         image = assembler.for_capability(capability, form.code, self.name)
-        return _encoded(form._replace(code=""), image), bool(form.finish)
+        return bool(form.finish), _encoded(form._replace(code=""), image)
 
     def lowered(
         self, contract: bool, setting: int = 0, capability: tuple[int, int] | None = None
@@ -403,12 +405,13 @@ def _decoded(code: bytes) -> tuple[Any, bytes]:
     return Compiled(*json.loads(head)), image
 
 
-def for_program(device: Any, text: str, program: Program) -> CudaKernel:
-    """Returns the kernel of a program and its text. There is one for each text and way to launch
-    it, because the text does not show parameters that nothing reads."""
+def for_program(device: Any, text: str, program: Program, work: Work | None = None) -> CudaKernel:
+    """Returns the kernel of a program and its text; `work` has to be given for a program without
+    instructions. There is one for each text and way to launch it, because the text does not show
+    parameters that nothing reads."""
     layout = layout_of(program)
     key = text, layout, *[(o.kind, o.dtype) for o in program.outputs]
     kernel = device.kernel_table.get(key)
     if kernel is None:
-        kernel = device.kernel_table[key] = CudaKernel(device, text, layout, program)
+        kernel = device.kernel_table[key] = CudaKernel(device, text, layout, program, work)
     return kernel
