@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from .. import nn
 from ..flow.freeze.frozen import freeze
 from ..function.ad.grad import accum_grad, detach, enable_grad, grad
-from ..function.ad.propagate import ADMode, enqueue, traverse
+from ..function.ad.propagate import ADMode, propagate
 from ..function.conversion import is_real
 from ..function.data.create import arange, empty
 from ..function.data.memory import gather, scatter
@@ -424,8 +424,7 @@ def _frozen(
         enable_grad(position if of_x else None, params if of_params else None)
         y = rows(outputs(position, params))
         accum_grad(y, read(rows, gradient))
-        enqueue(ADMode.Backward, y)
-        traverse(ADMode.Backward)
+        propagate(ADMode.Backward, y)
         of_position = written(columns(grad(position)), x.shape[0]) if of_x else None
         return of_position, grad(params) if of_params else None
 
