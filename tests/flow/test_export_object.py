@@ -4,6 +4,7 @@ that end where they end."""
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,80 @@ def test_threads_give_the_same_results_where_order_does_not_matter(tmp_path: Pat
         room = dict.fromkeys(("result_0_capacity", "result_1_capacity"), n + 5)
         found = library(threads=threads, **numbers, **room)
         np.testing.assert_array_equal(found["result_0"], first.numpy())
+
+
+POOL = """
+import _ctypes, ctypes, os, signal, sys, threading, time
+
+class Arguments(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in ("threads", "x", "x_size", "y", "room", "size")]
+
+n = 1 << 19
+library = ctypes.CDLL(sys.argv[1])
+x = (ctypes.c_float * n)(*[k % 101 for k in range(n)])
+
+def computed(threads):
+    y = (ctypes.c_float * n)()
+    arguments = Arguments(threads, ctypes.addressof(x), n, ctypes.addressof(y), n)
+    assert library.wave(ctypes.byref(arguments)) == 0
+    return bytes(y)
+
+def check(expected):  # a thread that has ended is listed a little longer
+    end = time.monotonic() + 60
+    while len(os.listdir("/proc/self/task")) != expected and time.monotonic() < end:
+        time.sleep(0.001)
+    print(len(os.listdir("/proc/self/task")), end=" ")
+
+def run():
+    for _ in range(30):
+        assert computed(3) == first
+
+def fork():
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        try:
+            os._exit(not computed(1) == computed(3) == computed(2) == first)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+
+first = computed(0)
+check(1)
+library.wave_end_threads()
+for _ in range(2):
+    assert computed(3) == first
+    check(3)
+    fork()
+    callers = [threading.Thread(target=run) for _ in range(4)]
+    for t in callers:
+        t.start()
+    for _ in range(9):
+        fork()
+    for t in callers:
+        t.join()
+    check(3)
+    library.wave_end_threads()
+    check(1)
+computed(3)
+library.wave_end_threads()
+_ctypes.dlclose(library._handle)
+check(1)
+"""
+
+
+def test_threads_wait_in_a_pool_until_they_are_ended(tmp_path: Path) -> None:
+    @dr.freeze
+    def wave(x: Float) -> Float:
+        return dr.sin(x) * dr.exp(-x) + dr.tanh(x)
+
+    for n in (3, 40):
+        dr.eval(wave(values(Float, n)))
+    linked(wave, tmp_path, "wave")
+    run = [sys.executable, "-W", "ignore", "-c", POOL, tmp_path / "wave.so"]
+    shown = subprocess.run(run, capture_output=True, text=True, timeout=300)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.split() == ["1", "3", "3", "1", "3", "3", "1", "1"]
 
 
 def test_products_are_fused_where_the_recording_fuses_them(tmp_path: Path) -> None:
@@ -465,8 +540,9 @@ def test_what_cannot_leave_is_refused(tmp_path: Path) -> None:
 def test_targets(target: str, magic: bytes, tmp_path: Path) -> None:
     f = dr.freeze(histogram)
     dr.eval(f(values(Float, 100), values(UInt, 100)))
-    made = dr.export(f, tmp_path / "f.obj", target=target)
-    assert made.read_bytes().startswith(magic)
+    made = dr.export(f, tmp_path / "f.obj", target=target).read_bytes()
+    assert made.startswith(magic)
+    assert (b"pthread" in made) != (b"CreateThread" in made) == ("windows" in target)
     assert "int f(f_arguments *arguments);" in (tmp_path / "f.h").read_text()
 
 
@@ -483,8 +559,9 @@ def test_an_object_file_needs_the_c_library_and_threads_only(tmp_path: Path) -> 
     needed = {row[1] for row in rows if row[0] == "U"}
     threads = {name for name in needed if name.startswith("pthread_")}
     assert "pthread_create" in threads
-    assert needed - threads <= {"malloc", "free", "memcpy", "memset"}
-    assert {row[2] for row in rows if len(row) == 3 and row[1] == "T"} == {"f", "f_message"}
+    assert needed - threads <= {"malloc", "free", "memcpy", "memset", "getpid"}
+    exported = {row[2] for row in rows if len(row) == 3 and row[1] == "T"}
+    assert exported == {"f", "f_message", "f_end_threads"}
 
 
 PROGRAM = """

@@ -24,6 +24,10 @@ extern "C" {{
 /* Returns the text of a number other than 0 that a call has returned. */
 const char *{name}_message(int code);
 
+/* Ends the threads that wait for work, which must be done before the code is unloaded, and while no
+   call is running; later calls start others. */
+void {name}_end_threads(void);
+
 #ifdef __cplusplus
 }}
 #endif

@@ -165,7 +165,7 @@ def matmul(d: Any, given: Any, results: Any) -> None:
         columns=8 if n <= 8 else 16 if n <= 16 else 64,
     )  # fmt: skip
     table, plan = d.name("t"), d.name("t")
-    _, widest = primitives._largest_tile(column)
+    widest = primitives._widest_tile(column)
     d.plans += [
         f"{table} = room({8 + 2 * count})",
         f"{plan} = tile_plan({table}, {m}, {n}, {k}, {count}, threads, {depth}, {widest})",

@@ -5,13 +5,14 @@ A variable is a word: a number, or an address. If it is annotated with a structu
 assigned from something whose structure is known (an entry of an array, a call of a function that
 returns one, another variable), it is the address of such a structure: `job.done` is a field of it,
 and `c.jobs[k]` the address of an entry of an array, whose length is a power of two, and whose index
-wraps around.
+wraps around. `x[k] = y` writes a word behind an address that is a variable.
 
 There are assignments, `if`, `while`, `for` over a `range` of one or two limits (its variable must
 not be used after the loop), `break`, `return` and calls of other functions; comparisons are signed.
 Names of numbers and functions mean what they mean in the module, including those of modules that it
 imports (`objects.TYPE`). The functions below are operations of the language. Python never calls
-these, nor any module of native code, except to step through it (tests/support/native_stepping.py).
+these, nor any module of native code except `division`, unless to step through it
+(tests/support/native_stepping.py).
 """
 
 import ast
@@ -74,6 +75,10 @@ def call(kind: str, function: Word, *values: Word) -> Word:
     """Calls a C function by its address; the type is one such as `i32(ptr, i64)`."""
 
 
+def library(name: str, *values: Word) -> Word:
+    """Calls a C function by its name in the module's `LIBRARY`, which has its type."""
+
+
 def load(field: Word, order: Order) -> Word:
     """Reads a field atomically."""
 
@@ -94,6 +99,7 @@ def cas(field: Word, old: Word, new: Word, success: Order, failure: Order) -> Wo
     """Writes a field atomically if it has the value `old`; returns whether it had."""
 
 
+_WORD = ast.Constant(8)  # bytes
 _BINARY: dict[type, str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "udiv", ast.BitAnd: "and",
     ast.BitOr: "or", ast.LShift: "shl", ast.RShift: "lshr",
@@ -270,6 +276,8 @@ class Translation:
                     target=ast.Name(id=name), annotation=kind, value=ast.expr() as e
                 ):
                     self.assign(name, e, self.annotated(kind))
+                case ast.Assign(targets=[ast.Subscript(value=ast.Name() as at, slice=k)], value=e):
+                    self.on_put(ast.BinOp(at, ast.Add(), ast.BinOp(k, ast.Mult(), _WORD)), e)
                 case ast.Assign(targets=[field], value=e):
                     value = self.value(e)
                     self.do(f"store i64 {value}, ptr {self.address(field)}")
@@ -466,10 +474,16 @@ class Translation:
         return self.op(f"ptrtoint ptr @{symbol} to i64")
 
     def on_call(self, kind: ast.expr, function: ast.expr, *args: ast.expr) -> str:
-        address, *values = [self.value(a) for a in (function, *args)]
-        result, _, rest = ast.literal_eval(kind).partition("(")
+        return self.called(ast.literal_eval(kind), self.value(function), args)
+
+    def on_library(self, name: ast.expr, *args: ast.expr) -> str:
+        return self.called(self.home.LIBRARY[ast.literal_eval(name)], self.on_external(name), args)
+
+    def called(self, kind: str, address: str, args: Sequence[ast.expr]) -> str:
+        """Translates the call of a C function of some type."""
+        result, _, rest = kind.partition("(")
         arguments = []
-        for of, x in zip(rest.removesuffix(")").split(", "), values, strict=False):
+        for of, x in zip(rest.removesuffix(")").split(", "), map(self.value, args), strict=False):
             how = {"i32": f"trunc i64 {x} to i32", "ptr": f"inttoptr i64 {x} to ptr"}.get(of)
             arguments.append(f"{of} {self.op(how) if how else x}")
         f = self.op(f"inttoptr i64 {address} to ptr")
