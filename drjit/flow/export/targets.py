@@ -76,7 +76,6 @@ def object_code(
 ) -> bytes:  # fmt: skip
     """Returns the object file of a module and the functions of native code in `texts`, of which
     some are `public`."""
-    public = [*public, f"{name}_message", f"{name}_end_threads"]
     ir = [_driver(module, texts, name, "windows" in target.triple)]
     parts = []
     with llvm.compiler(_code_generator, target) as c:
@@ -89,8 +88,8 @@ def object_code(
         constants = [_bytes(name, data + bytes(SPACE)) for data, name in module.constants.items()]
         for text in (*[text for text, _ in parts], "\n".join(constants)):
             linked.link_in(llvm.binding.parse_assembly(text, context))
-        _hide(linked, {*public})
         linked.triple = target.triple
+        _hide(linked, {*public, f"{name}_message", f"{name}_end_threads"})
         generator = c.machine(2)
         linked.data_layout = str(generator.target_data)
         return llvm.emit(generator, linked, True)
@@ -129,18 +128,12 @@ def _driver(module: Module, texts: Sequence[str], name: str, on_windows: bool) -
     lines.append('    return external("message.unknown")')
     globals_.append(_bytes("message.unknown", b"an unknown error\0"))
     globals_ += [f"@{symbol} = external constant i8" for symbol in module.constants.values()]
-    lines += ["def drjit_work(pool):", "    return work(pool)"]
-    lines += [f"def {name}_end_threads():", "    end_threads()"]
+    lines += ["def drjit_work(p):\n    work(p)", f"def {name}_end_threads():\n    end_threads()"]
     made = language.module_text([], [("\n".join([*texts, *lines]), exported)]).split("\n")
     functions = [line for line in made if " = external global " not in line]
-    declared = []
-    for function, kind in exported.LIBRARY.items():
-        result, _, parameters = kind.partition("(")
-        declared.append(f"declare {result} @{function}({parameters}")
-    text = "\n".join([*globals_, *declared, *functions])
-    for function, there in exported.WINDOWS.items() if on_windows else ():
-        text = text.replace(f"@{function}", f"@{there}")
-    return text
+    rows = exported.LIBRARY.items()
+    declared = ["declare " + kind.replace("(", f" @{function}(") for function, kind in rows]
+    return "\n".join([*globals_, *declared, *functions])
 
 
 def _bytes(symbol: str, data: bytes) -> str:
@@ -150,10 +143,12 @@ def _bytes(symbol: str, data: bytes) -> str:
 
 def _hide(module: Any, public: set[str]) -> None:
     """Leaves nothing but the public functions visible, and refuses calls of others."""
-    allowed = {*exported.LIBRARY, *exported.WINDOWS.values(), "memset", "memmove"}
+    allowed = {*exported.LIBRARY, "memset", "memmove"}
     for f in (*module.functions, *module.global_variables):
         if not f.is_declaration:
             if f.name not in public:
                 f.linkage = "internal"
         elif f.name not in allowed and not f.name.startswith("llvm."):
             raise CannotExport(f"calls of functions of another library ({f.name})")
+        elif "windows" in module.triple:
+            f.name = exported.WINDOWS.get(f.name, f.name)

@@ -15,11 +15,9 @@ from ..native.language import (
     call,
     cas,
     external,
-    inline,
-    inverse,
     library,
     load,
-    number,
+    number_f64,
     put,
     room,
     rounded,
@@ -27,9 +25,11 @@ from ..native.language import (
     word,
 )
 
-# The work of each thread, in lane-operations, at least: waking one takes a tenth of that time.
+# The work of each thread, in lane-operations, at least, so that two take less time than one: it
+# takes a thread some 20 us, and waking another one up to 15.
 WORK_PER_THREAD = 1_000_000
 THREADS = 256  # at most
+SPINS = 10_000  # looks for whether the others are done, some microseconds, before a thread sleeps
 
 # The functions of the C library and the system, with types in which addresses are words.
 LIBRARY = {
@@ -45,9 +45,8 @@ LIBRARY = {
 }  # fmt: skip
 # Those that Windows has for them, with the same parameters.
 WINDOWS = {
-    "getpid": "GetCurrentProcessId", "pthread_mutex_lock": "AcquireSRWLockExclusive",
-    "pthread_mutex_unlock": "ReleaseSRWLockExclusive",
-    "pthread_cond_signal": "WakeConditionVariable",
+    "getpid": "GetCurrentProcessId", "pthread_mutex_unlock": "ReleaseSRWLockExclusive",
+    "pthread_mutex_lock": "AcquireSRWLockExclusive", "pthread_cond_signal": "WakeConditionVariable",
     "pthread_cond_broadcast": "WakeAllConditionVariable",
 }  # fmt: skip
 STACK = 8 << 20  # bytes of a thread's: kernels with vectors need up to half of that
@@ -68,17 +67,11 @@ def copy(to: Word, source: Word, nbytes: Word) -> Word:
 # ---- The pool of threads
 
 
-@inline  # so that nothing is left of calls to the other system
-def on_windows() -> Word:
-    return word(external("drjit_windows"))
-
-
 def begin(place: Word, pool: objects.Pool) -> Word:
     """Starts a thread, and returns whether that was possible; its handle goes to a place."""
-    if on_windows():  # where the stack size is that of reserved memory
-        handle = library("CreateThread", 0, STACK, external("drjit_work"), pool, 65536, 0)
-        put(place, handle)
-        return handle != 0
+    if word(external("drjit_windows")):  # where the stack size is that of reserved memory
+        place[0] = library("CreateThread", 0, STACK, external("drjit_work"), pool, 65536, 0)
+        return word(place) != 0
     a = room(16)  # more than any system's attributes need
     library("pthread_attr_init", a)
     library("pthread_attr_setstacksize", a, STACK)
@@ -88,7 +81,7 @@ def begin(place: Word, pool: objects.Pool) -> Word:
 
 
 def join(thread: Word) -> Word:
-    if on_windows():
+    if word(external("drjit_windows")):
         library("WaitForSingleObject", thread, -1)
         library("CloseHandle", thread)
     else:
@@ -96,7 +89,7 @@ def join(thread: Word) -> Word:
 
 
 def wait(condition: Word, pool: objects.Pool) -> Word:
-    if on_windows():
+    if word(external("drjit_windows")):
         library("SleepConditionVariableSRW", condition, address(pool.lock), -1, 0)
     else:
         library("pthread_cond_wait", condition, address(pool.lock))
@@ -120,13 +113,11 @@ def locked_pool() -> objects.Pool:
     while seen != process:
         # The negative number is that of a process in which a thread is here.
         if seen != -process and cas(pool.process, seen, -process, "acq_rel", "acquire"):
-            if not on_windows():
+            if not word(external("drjit_windows")):
                 library("pthread_mutex_init", address(pool.lock), 0)
                 library("pthread_cond_init", address(pool.work), 0)
                 library("pthread_cond_init", address(pool.done), 0)
-            pool.launches = 0
-            pool.workers = 0
-            pool.ends = 0
+            fill(address(pool.launches), 24, 0)  # `workers` and `ends` as well
             store(pool.process, process, "release")
         seen = load(pool.process, "acquire")
     lock(pool)
@@ -156,17 +147,14 @@ def work(pool: objects.Pool) -> Word:
 
 def share_out(s: objects.Shared, count: Word) -> Word:
     pool: objects.Pool = locked_pool()
-    while pool.workers < count - 1:
-        if not begin(pool.handles[pool.workers], pool):
-            break
+    while pool.workers < count - 1 and begin(pool.handles[pool.workers], pool):
         pool.workers = pool.workers + 1
     s.wanted = count - 1
-    s.inside = 0
     s.link = pool.launches
     pool.launches = s
+    unlock(pool)
     for _ in range(count - 1):
         library("pthread_cond_signal", address(pool.work))
-    unlock(pool)
     share(s)
     lock(pool)
     place = address(pool.launches)
@@ -174,6 +162,11 @@ def share_out(s: objects.Shared, count: Word) -> Word:
         before: objects.Shared = word(place)
         place = address(before.link)
     put(place, s.link)
+    unlock(pool)
+    for _ in range(SPINS):
+        if load(s.inside, "acquire") == 0:
+            break
+    lock(pool)
     while s.inside:
         wait(address(pool.done), pool)
     unlock(pool)
@@ -186,28 +179,15 @@ def end_threads() -> Word:
     unlock(pool)
     for k in range(pool.workers):
         join(word(pool.handles[k]))
-    pool.workers = 0
-    pool.ends = 0
+    pool.process = 0
 
 
 # ---- Launches
 
 
-def number_f64(n: Word, inverted: Word) -> Word:
-    """Returns the bits of a number of entries, or of its reciprocal."""
-    if inverted:
-        return inverse(number(n))
-    return number(n)
-
-
 def number_f32(n: Word, inverted: Word) -> Word:
+    """The same as a float."""
     return rounded(number_f64(n, inverted))
-
-
-def choose(test: Word, x: Word, y: Word) -> Word:
-    if test:
-        return x
-    return y
 
 
 def run_block(s: objects.Shared, b: Word, thread: Word) -> Word:
@@ -241,8 +221,7 @@ def launch(
     s.block = block
     s.blocks = max((size + block - 1) // block, 1)
     s.copies = copies
-    s.next = 0
-    s.entered = 0
+    fill(address(s.next), 32, 0)  # `entered`, `wanted` and `inside` as well
     count = min(min(threads, s.blocks), work // WORK_PER_THREAD)
     if count > 1:
         share_out(s, count)

@@ -37,6 +37,13 @@ def rounded_up(n: int, step: int) -> int:
     return (n + step - 1) // step * step
 
 
+def choose(test: int, x: int, y: int) -> int:
+    """Returns `x` if a test holds, or else `y`."""
+    if test:
+        return x
+    return y
+
+
 def block_for(work: int, size: int, threads: int) -> int:
     """Returns the lanes of a block: whole packets, and a single block if the calling thread does
     the work."""

@@ -55,12 +55,8 @@ def rounded(bits: Word) -> Word:
     """Rounds a double, given by its bits, to a float, and returns the bits of that."""
 
 
-def number(x: Word) -> Word:
-    """Returns the bits of a number as a double."""
-
-
-def inverse(bits: Word) -> Word:
-    """Returns the bits of the reciprocal of a double."""
+def number_f64(n: Word, inverted: Word) -> Word:
+    """Returns the bits of a number as a double, or those of its reciprocal."""
 
 
 def address(field: Word) -> Word:
@@ -460,13 +456,11 @@ class Translation:
         single = self.op(f"fptrunc double {double} to float")
         return self.op(f"zext i32 {self.op(f'bitcast float {single} to i32')} to i64")
 
-    def on_number(self, x: ast.expr) -> str:
-        double = self.op(f"sitofp i64 {self.value(x)} to double")
-        return self.op(f"bitcast double {double} to i64")
-
-    def on_inverse(self, bits: ast.expr) -> str:
-        double = self.op(f"bitcast i64 {self.value(bits)} to double")
-        return self.op(f"bitcast double {self.op(f'fdiv double 1.0, {double}')} to i64")
+    def on_number_f64(self, n: ast.expr, inverted: ast.expr) -> str:
+        double = self.op(f"sitofp i64 {self.value(n)} to double")
+        inverse = self.op(f"fdiv double 1.0, {double}")
+        found = self.op(f"select i1 {self.test(inverted)}, double {inverse}, double {double}")
+        return self.op(f"bitcast double {found} to i64")
 
     def on_external(self, name: ast.expr) -> str:
         symbol = ast.literal_eval(name)
