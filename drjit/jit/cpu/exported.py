@@ -1,5 +1,5 @@
 """What the code of exported object files shares (`flow/export/object.py`): launches of kernels in
-blocks of lanes, by the calling thread or several, and the plans of primitives, as in `jit/cpu`.
+blocks of lanes, by the calling thread or several; `division` says into which.
 
 The threads wait in a pool, the variable `drjit_pool` of the object file, until `end_threads`. A
 launch that wants several is in the pool's list while its caller computes: they take part in it, and
