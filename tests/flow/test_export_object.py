@@ -29,6 +29,7 @@ from drjit.llvm.ad import (
     UInt,
 )
 from drjit.opt import Adam
+from drjit_examples import leaving_python
 
 pytestmark = [pytest.mark.usefixtures("optimized"), pytest.mark.processor]
 
@@ -457,6 +458,54 @@ def test_a_training_step_changes_the_optimizer_and_the_network(tmp_path: Path) -
         np.testing.assert_array_equal(found["result"], loss.numpy())
     found = held["opt_state_weights_0"].astype(np.float16)  # as the optimizer shows them
     np.testing.assert_array_equal(found, opt["weights"].numpy())
+
+
+# ---- The programs of the example
+
+
+def test_the_programs_of_the_example_compute_what_python_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(leaving_python, "SIZE", 24)
+    colour = leaving_python.export_field(leaving_python.learn(2), tmp_path)
+    view, mismatch = leaving_python.export_torus(tmp_path)
+    frame = leaving_python.export_frame(tmp_path)
+    for source, given in (("field.c", "50"), ("fit.cpp", "7"), ("zoom.c", "2")):
+        shutil.copy(leaving_python.SOURCES / source, tmp_path)
+        if not leaving_python.run(source, tmp_path, given):
+            pytest.skip("no compiler")
+
+    def pixels(name: str, count: int) -> np.ndarray:
+        return np.frombuffer((tmp_path / name).read_bytes()[-count:], np.uint8)
+
+    f = np.float32
+    k = np.arange(50 * 50)
+    x, y = ((n.astype(f) + f(0.5)) / f(50) for n in (k % 50, k // 50))
+    expected = np.stack([c.numpy() for c in colour(Float(x), Float(y)).values()], 1)
+    assert expected.std() > 5
+    np.testing.assert_array_equal(pixels("field.ppm", 3 * k.size), expected.ravel())
+
+    wanted = view(dr.opaque(Float, 0.3))
+    thickness, mean, square, left, square_left = f(0.2), f(0), f(0), f(1), f(1)
+    for _ in range(100):
+        given = dr.opaque(Float, float(thickness))
+        loss, slope = mismatch(given, wanted).numpy()[0], given.grad.numpy()[0]
+        mean = f(0.9) * mean + f(0.1) * slope
+        square = f(0.99) * square + f(0.01) * slope * slope
+        left, square_left = left * f(0.9), square_left * f(0.99)
+        m, s = mean / (f(1) - left), square / (f(1) - square_left)
+        thickness = thickness - f(0.005) * m / (np.sqrt(s) + f(1e-8))
+    found = re.search(r"thickness (\S+) after 100 steps, error (\S+)", capfd.readouterr().out)
+    assert found and [*map(f, found.groups())] == [thickness, loss]
+
+    k = np.arange(480 * 270)
+    x, y = (n.astype(f) * (f(2) / f(270)) for n in (k % 480 - 240, 135 - k // 480))
+    scale = f(1)
+    for name in ("zoom000.pgm", "zoom001.pgm"):
+        numbers = [dr.opaque(Float, float(n)) for n in (-0.743643, 0.131826, scale)]
+        expected = frame(Float(x), Float(y), *numbers).numpy()
+        np.testing.assert_array_equal(pixels(name, k.size), expected)
+        scale *= f(0.96)
 
 
 # ---- What is refused
