@@ -15,7 +15,7 @@ import drjit as dr
 from drjit import nn
 from drjit.llvm.ad import Float, Float16, TensorXf16
 
-CALLS = {16: 50_000, 1 << 15: 1000, 1 << 17: 200, 1 << 20: 30}  # by the number of entries
+CALLS = {16: 10_000, 1 << 15: 100, 1 << 17: 30, 1 << 20: 5}  # by the number of entries
 RUNS = 5
 
 
