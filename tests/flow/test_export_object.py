@@ -319,6 +319,30 @@ def test_what_it_captures_is_as_it_is_now(tmp_path: Path) -> None:
     np.testing.assert_array_equal(library(x=x, result_capacity=100)["result"], 7 * x)
 
 
+@dr.syntax
+def slowly(x: Float) -> Float:
+    i = UInt(0)
+    while i < 20_000_000:
+        x = x * 0.5 + 1
+        i += 1
+    return x
+
+
+def test_what_it_captures_may_still_be_computed(tmp_path: Path) -> None:
+    scene: dict[str, Any] = {"gain": dr.opaque(Float, 3, 4)}
+
+    @dr.freeze
+    def gained(x: Float, k: UInt) -> Float:
+        return x * dr.gather(Float, scene["gain"], k)
+
+    for n in (2, 3):
+        dr.eval(gained(values(Float, n), dr.opaque(UInt, 0, n)))
+    scene["gain"] = slowly(dr.opaque(Float, 1, 4))
+    dr.eval(scene["gain"])
+    found = linked(gained, tmp_path)(x=np.ones(9), k=np.zeros(9), result_capacity=9)
+    np.testing.assert_array_equal(found["result"], np.full(9, 2))
+
+
 def test_a_function_from_a_file_can_be_exported(tmp_path: Path) -> None:
     f = dr.freeze(slopes)
     for n in (800, 40000):

@@ -292,6 +292,7 @@ class Driver:
         if node.op is LITERAL:
             data = np.full(node.size, node.data, t.numpy).tobytes()
         else:
+            node.data.device.sync()  # launches that compute it may be queued
             data = node.data.device.download(node.data, t, node.size).tobytes()
         self.values[number] = place = self.name("c")
         self.lines.append(f'{place} = external("{self.module.constant(data)}")')

@@ -21,27 +21,26 @@ from ..native.language import (
     put,
     room,
     rounded,
-    store,
     word,
 )
 
-# The work of each thread, in lane-operations, at least, so that two take less time than one: it
-# takes a thread some 20 us, and waking another one up to 15.
+# The work of each thread, in lane-operations, at least: some 20 us, so that two threads take less
+# time than one, even if one of them sleeps, which wakes in 15 us.
 WORK_PER_THREAD = 1_000_000
-THREADS = 256  # at most
-SPINS = 10_000  # looks for whether the others are done, some microseconds, before a thread sleeps
+THREADS, STACK = 256, 8 << 20  # at most; bytes of each: kernels with vectors need half of that
+SPINS = 50_000  # looks for whether there is work, or it is done, before a thread sleeps: 15 us
 
 # The functions of the C library and the system, with types in which addresses are words.
 LIBRARY = {
     "malloc": "i64(i64)", "free": "void(i64)", "memcpy": "void(i64, i64, i64)", "getpid": "i32()",
-    "pthread_create": "i32(i64, i64, i64, i64)", "pthread_join": "i32(i64, i64)",
-    "pthread_attr_init": "i32(i64)", "pthread_attr_setstacksize": "i32(i64, i64)",
-    "pthread_attr_destroy": "i32(i64)", "pthread_mutex_init": "i32(i64, i64)",
-    "pthread_mutex_lock": "i32(i64)", "pthread_mutex_unlock": "i32(i64)",
-    "pthread_cond_init": "i32(i64, i64)", "pthread_cond_wait": "i32(i64, i64)",
+    "pthread_create": "i32(i64, i64, i64, i64)", "pthread_attr_setstacksize": "i32(i64, i64)",
+    "pthread_attr_init": "i32(i64)", "pthread_attr_destroy": "i32(i64)",
+    "pthread_mutex_init": "i32(i64, i64)", "pthread_cond_init": "i32(i64, i64)",
+    "pthread_mutex_lock": "i32(i64)", "pthread_mutex_unlock": "i32(i64)", "CloseHandle": "i32(i64)",
     "pthread_cond_signal": "i32(i64)", "pthread_cond_broadcast": "i32(i64)",
-    "CreateThread": "i64(i64, i64, i64, i64, i32, i64)", "WaitForSingleObject": "i32(i64, i32)",
-    "CloseHandle": "i32(i64)", "SleepConditionVariableSRW": "i32(i64, i64, i32, i32)",
+    "pthread_cond_wait": "i32(i64, i64)", "SleepConditionVariableSRW": "i32(i64, i64, i32, i32)",
+    "pthread_join": "i32(i64, i64)", "WaitForSingleObject": "i32(i64, i32)",
+    "CreateThread": "i64(i64, i64, i64, i64, i32, i64)",
 }  # fmt: skip
 # Those that Windows has for them, with the same parameters.
 WINDOWS = {
@@ -49,7 +48,6 @@ WINDOWS = {
     "pthread_mutex_lock": "AcquireSRWLockExclusive", "pthread_cond_signal": "WakeConditionVariable",
     "pthread_cond_broadcast": "WakeAllConditionVariable",
 }  # fmt: skip
-STACK = 8 << 20  # bytes of a thread's: kernels with vectors need up to half of that
 
 
 def allocate(nbytes: Word) -> Word:
@@ -88,11 +86,19 @@ def join(thread: Word) -> Word:
         library("pthread_join", thread, 0)
 
 
-def wait(condition: Word, pool: objects.Pool) -> Word:
-    if word(external("drjit_windows")):
-        library("SleepConditionVariableSRW", condition, address(pool.lock), -1, 0)
-    else:
-        library("pthread_cond_wait", condition, address(pool.lock))
+def wait(cell: objects.Cell, condition: Word, pool: objects.Pool) -> Word:
+    """Gives up the lock until a word changes, of which the condition tells those that sleep."""
+    old = cell.word
+    unlock(pool)
+    for _ in range(SPINS):
+        if load(cell.word, "acquire") != old:
+            break
+    lock(pool)
+    if cell.word == old:
+        if word(external("drjit_windows")):
+            library("SleepConditionVariableSRW", condition, address(pool.lock), -1, 0)
+        else:
+            library("pthread_cond_wait", condition, address(pool.lock))
 
 
 def lock(pool: objects.Pool) -> Word:
@@ -108,18 +114,17 @@ def locked_pool() -> objects.Pool:
     threads, and whatever state the lock was in: its pool is a new one, as that of the first call is
     (on Windows, one of zeros)."""
     pool: objects.Pool = external("drjit_pool")
-    process = library("getpid")
-    seen = load(pool.process, "acquire")
-    while seen != process:
+    own = library("getpid")
+    while load(pool.process, "acquire") != own:
+        seen = pool.process
         # The negative number is that of a process in which a thread is here.
-        if seen != -process and cas(pool.process, seen, -process, "acq_rel", "acquire"):
+        if seen not in (own, -own) and cas(pool.process, seen, -own, "acq_rel", "acquire"):
             if not word(external("drjit_windows")):
                 library("pthread_mutex_init", address(pool.lock), 0)
                 library("pthread_cond_init", address(pool.work), 0)
                 library("pthread_cond_init", address(pool.done), 0)
-            fill(address(pool.launches), 24, 0)  # `workers` and `ends` as well
-            store(pool.process, process, "release")
-        seen = load(pool.process, "acquire")
+            fill(address(pool.launches), 24, 0)  # `workers` and `asked` as well
+            cas(pool.process, -own, own, "release", "monotonic")
     lock(pool)
     return pool
 
@@ -127,12 +132,12 @@ def locked_pool() -> objects.Pool:
 def work(pool: objects.Pool) -> Word:
     """What each thread of the pool runs: shares of launches that want one more."""
     lock(pool)
-    while not pool.ends:
+    while pool.asked >= 0:
         s: objects.Shared = pool.launches
         while s != 0 and s.wanted == 0:
             s = s.link
         if s == 0:
-            wait(address(pool.work), pool)
+            wait(address(pool.asked), address(pool.work), pool)
         else:
             s.wanted = s.wanted - 1
             s.inside = s.inside + 1
@@ -152,6 +157,7 @@ def share_out(s: objects.Shared, count: Word) -> Word:
     s.wanted = count - 1
     s.link = pool.launches
     pool.launches = s
+    pool.asked = pool.asked + 1
     unlock(pool)
     for _ in range(count - 1):
         library("pthread_cond_signal", address(pool.work))
@@ -162,19 +168,14 @@ def share_out(s: objects.Shared, count: Word) -> Word:
         before: objects.Shared = word(place)
         place = address(before.link)
     put(place, s.link)
-    unlock(pool)
-    for _ in range(SPINS):
-        if load(s.inside, "acquire") == 0:
-            break
-    lock(pool)
     while s.inside:
-        wait(address(pool.done), pool)
+        wait(address(s.inside), address(pool.done), pool)
     unlock(pool)
 
 
 def end_threads() -> Word:
     pool: objects.Pool = locked_pool()
-    pool.ends = 1
+    pool.asked = -1
     library("pthread_cond_broadcast", address(pool.work))
     unlock(pool)
     for k in range(pool.workers):

@@ -447,15 +447,22 @@ class Shared(Structure):
     link: Word
 
 
+class Cell(Structure):
+    """A word."""
+
+    word: Word
+
+
 class Pool(Structure):
     """The threads of an object file: the process that has them, the launches that they may join,
-    their number, whether they are to end, and their handles; a lock of the system, and conditions
-    that there is `work`, and that it is `done`, which need up to 64 bytes each."""
+    their number, how often they were asked to join, or -1 if they are to end, and their handles; a
+    lock of the system, and conditions that there is `work`, and that it is `done`, which need up to
+    64 bytes each."""
 
     process: Word
     launches: Word
     workers: Word
-    ends: Word
+    asked: Word
     lock: Array[Word] = words(16)
     work: Array[Word] = words(16)
     done: Array[Word] = words(16)
