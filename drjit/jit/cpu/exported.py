@@ -28,7 +28,7 @@ from ..native.language import (
 # time than one, even if one of them sleeps, which wakes in 15 us.
 WORK_PER_THREAD = 1_000_000
 THREADS, STACK = 256, 8 << 20  # at most; bytes of each: kernels with vectors need half of that
-SPINS = 50_000  # looks for whether there is work, or it is done, before a thread sleeps: 15 us
+SPINS = 100_000  # looks for whether there is work, or it is done, before a thread sleeps: 30 us
 
 # The functions of the C library and the system, with types in which addresses are words.
 LIBRARY = {
