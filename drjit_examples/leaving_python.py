@@ -8,6 +8,7 @@ has a compiler: one draws the portrait, one finds out how thick a torus is, and 
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import drjit as dr
@@ -41,7 +42,7 @@ def learn(iterations: int) -> nn.Module:
     return net
 
 
-def export_field(net: nn.Module, folder: Path) -> None:
+def export_field(net: nn.Module, folder: Path) -> Callable[..., dict[str, UInt8]]:
     @dr.freeze
     def colour(x: Float, y: Float) -> dict[str, UInt8]:
         found = Array3f(net(nn.CoopVec(Array2f(x, y))))
@@ -51,9 +52,10 @@ def export_field(net: nn.Module, folder: Path) -> None:
     for n in (1000, 3000):  # two sizes, so that it may be any
         colour(dr.zeros(Float, n) + dr.opaque(Float, 0.5), dr.linspace(Float, 0, 1, n))
     dr.export(colour, folder / "colour.o")
+    return colour
 
 
-def export_torus(folder: Path) -> None:
+def export_torus(folder: Path) -> tuple[Callable[..., Float], Callable[..., Float]]:
     @dr.freeze
     def view(thickness: Float) -> Float:
         return render(SIZE, thickness)
@@ -68,9 +70,10 @@ def export_torus(folder: Path) -> None:
     mismatch(dr.opaque(Float, 0.2), view(dr.opaque(Float, 0.25)))
     dr.export(view, folder / "view.o")
     dr.export(mismatch, folder / "mismatch.o")
+    return view, mismatch
 
 
-def export_frame(folder: Path) -> None:
+def export_frame(folder: Path) -> Callable[..., auto.UInt8]:
     @dr.freeze
     def frame(
         x: auto.Float, y: auto.Float, re: auto.Float, im: auto.Float, scale: auto.Float
@@ -82,6 +85,7 @@ def export_frame(folder: Path) -> None:
         x, y = dr.linspace(auto.Float, -1, 1, n), dr.linspace(auto.Float, 0, 1, n)
         frame(x, y, *[dr.opaque(auto.Float, k) for k in (0, 0, 1)])  # each an array of its own
     dr.export(frame, folder / "frame.o")
+    return frame
 
 
 PROGRAMS: dict[str, tuple[list[str], list[str]]] = {
@@ -90,6 +94,19 @@ PROGRAMS: dict[str, tuple[list[str], list[str]]] = {
     "zoom.c": (["frame.o"], ["60"]),
 }
 """The object files that each program needs, and what it is run with."""
+
+
+def run(source: str, folder: Path, *given: str) -> bool:
+    """Compiles a program and runs it in the folder; returns whether there is a compiler."""
+    compiler = shutil.which("cc" if source.endswith(".c") else "c++")
+    if compiler is None:
+        return False
+    name = source.partition(".")[0]
+    # Products and sums are not fused, so that programs compute the same everywhere.
+    command = [compiler, "-O2", "-ffp-contract=off", source, *PROGRAMS[source][0], "-o", name]
+    subprocess.run([*command, "-lm", "-lpthread"], cwd=folder, check=True)
+    subprocess.run([folder.resolve() / name, *given], cwd=folder, check=True)
+    return True
 
 
 def main() -> None:
@@ -104,15 +121,9 @@ def main() -> None:
     export_frame(folder)
     for source in (*PROGRAMS, "CMakeLists.txt"):
         shutil.copy(SOURCES / source, folder)
-    for source, (objects, given) in PROGRAMS.items():
-        compiler = shutil.which("cc" if source.endswith(".c") else "c++")
-        if compiler is None:
+    for source, (_, given) in PROGRAMS.items():
+        if not run(source, folder, *given):
             print(f"{folder / source}: there is no compiler to try it.")
-            continue
-        name = source.partition(".")[0]
-        command = [compiler, "-O2", source, *objects, "-o", name, "-lm", "-lpthread"]
-        subprocess.run(command, cwd=folder, check=True)
-        subprocess.run([folder.resolve() / name, *given], cwd=folder, check=True)
 
 
 if __name__ == "__main__":

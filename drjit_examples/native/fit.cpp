@@ -39,14 +39,14 @@ struct Loss {
 };
 
 struct Adam {
-    float rate, mean = 0, square = 0;
-    int steps = 0;
+    float rate, mean = 0, square = 0, left = 1, square_left = 1;
 
     float step(float x, float slope) {
-        steps++;
         mean = 0.9f * mean + 0.1f * slope;
         square = 0.99f * square + 0.01f * slope * slope;
-        float m = mean / (1 - std::pow(0.9f, steps)), s = square / (1 - std::pow(0.99f, steps));
+        left *= 0.9f;  // of the zeros that the means begin with
+        square_left *= 0.99f;
+        float m = mean / (1 - left), s = square / (1 - square_left);
         return x - rate * m / (std::sqrt(s) + 1e-8f);
     }
 };
@@ -59,5 +59,5 @@ int main() {
         now = loss(thickness, slope);
         thickness = adam.step(thickness, slope);
     }
-    std::printf("thickness %.3f after 100 steps, error %.2g\n", thickness, now);
+    std::printf("thickness %.9g after 100 steps, error %.9g\n", thickness, now);
 }

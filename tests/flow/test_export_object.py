@@ -4,6 +4,7 @@ that end where they end."""
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from drjit.llvm.ad import (
     UInt,
 )
 from drjit.opt import Adam
+from drjit_examples import leaving_python
 
 pytestmark = [pytest.mark.usefixtures("optimized"), pytest.mark.processor]
 
@@ -193,6 +195,80 @@ def test_threads_give_the_same_results_where_order_does_not_matter(tmp_path: Pat
         np.testing.assert_array_equal(found["result_0"], first.numpy())
 
 
+POOL = """
+import _ctypes, ctypes, os, signal, sys, threading, time
+
+class Arguments(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in ("threads", "x", "x_size", "y", "room", "size")]
+
+n = 1 << 19
+library = ctypes.CDLL(sys.argv[1])
+x = (ctypes.c_float * n)(*[k % 101 for k in range(n)])
+
+def computed(threads):
+    y = (ctypes.c_float * n)()
+    arguments = Arguments(threads, ctypes.addressof(x), n, ctypes.addressof(y), n)
+    assert library.wave(ctypes.byref(arguments)) == 0
+    return bytes(y)
+
+def check(expected):  # a thread that has ended is listed a little longer
+    end = time.monotonic() + 60
+    while len(os.listdir("/proc/self/task")) != expected and time.monotonic() < end:
+        time.sleep(0.001)
+    print(len(os.listdir("/proc/self/task")), end=" ")
+
+def run():
+    for _ in range(30):
+        assert computed(3) == first
+
+def fork():
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        try:
+            os._exit(not computed(1) == computed(3) == computed(2) == first)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+
+first = computed(0)
+check(1)
+library.wave_end_threads()
+for _ in range(2):
+    assert computed(3) == first
+    check(3)
+    fork()
+    callers = [threading.Thread(target=run) for _ in range(4)]
+    for t in callers:
+        t.start()
+    for _ in range(9):
+        fork()
+    for t in callers:
+        t.join()
+    check(3)
+    library.wave_end_threads()
+    check(1)
+computed(3)
+library.wave_end_threads()
+_ctypes.dlclose(library._handle)
+check(1)
+"""
+
+
+def test_threads_wait_in_a_pool_until_they_are_ended(tmp_path: Path) -> None:
+    @dr.freeze
+    def wave(x: Float) -> Float:
+        return dr.sin(x) * dr.exp(-x) + dr.tanh(x)
+
+    for n in (3, 40):
+        dr.eval(wave(values(Float, n)))
+    linked(wave, tmp_path, "wave")
+    run = [sys.executable, "-W", "ignore", "-c", POOL, tmp_path / "wave.so"]
+    shown = subprocess.run(run, capture_output=True, text=True, timeout=300)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.split() == ["1", "3", "3", "1", "3", "3", "1", "1"]
+
+
 def test_products_are_fused_where_the_recording_fuses_them(tmp_path: Path) -> None:
     @dr.freeze
     def fused(x: Float, y: Float) -> Float:
@@ -241,6 +317,30 @@ def test_what_it_captures_is_as_it_is_now(tmp_path: Path) -> None:
     x = values(Float, 100).numpy()
     assert [*library.structures] == ["step"]  # what it recorded for other literals is left out
     np.testing.assert_array_equal(library(x=x, result_capacity=100)["result"], 7 * x)
+
+
+@dr.syntax
+def slowly(x: Float) -> Float:
+    i = UInt(0)
+    while i < 20_000_000:
+        x = x * 0.5 + 1
+        i += 1
+    return x
+
+
+def test_what_it_captures_may_still_be_computed(tmp_path: Path) -> None:
+    scene: dict[str, Any] = {"gain": dr.opaque(Float, 3, 4)}
+
+    @dr.freeze
+    def gained(x: Float, k: UInt) -> Float:
+        return x * dr.gather(Float, scene["gain"], k)
+
+    for n in (2, 3):
+        dr.eval(gained(values(Float, n), dr.opaque(UInt, 0, n)))
+    scene["gain"] = slowly(dr.opaque(Float, 1, 4))
+    dr.eval(scene["gain"])
+    found = linked(gained, tmp_path)(x=np.ones(9), k=np.zeros(9), result_capacity=9)
+    np.testing.assert_array_equal(found["result"], np.full(9, 2))
 
 
 def test_a_function_from_a_file_can_be_exported(tmp_path: Path) -> None:
@@ -429,6 +529,54 @@ def test_a_training_step_changes_the_optimizer_and_the_network(tmp_path: Path) -
     np.testing.assert_array_equal(found, opt["weights"].numpy())
 
 
+# ---- The programs of the example
+
+
+def test_the_programs_of_the_example_compute_what_python_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(leaving_python, "SIZE", 24)
+    colour = leaving_python.export_field(leaving_python.learn(2), tmp_path)
+    view, mismatch = leaving_python.export_torus(tmp_path)
+    frame = leaving_python.export_frame(tmp_path)
+    for source, given in (("field.c", "50"), ("fit.cpp", "7"), ("zoom.c", "2")):
+        shutil.copy(leaving_python.SOURCES / source, tmp_path)
+        if not leaving_python.run(source, tmp_path, given):
+            pytest.skip("no compiler")
+
+    def pixels(name: str, count: int) -> np.ndarray:
+        return np.frombuffer((tmp_path / name).read_bytes()[-count:], np.uint8)
+
+    f = np.float32
+    k = np.arange(50 * 50)
+    x, y = ((n.astype(f) + f(0.5)) / f(50) for n in (k % 50, k // 50))
+    expected = np.stack([c.numpy() for c in colour(Float(x), Float(y)).values()], 1)
+    assert expected.std() > 5
+    np.testing.assert_array_equal(pixels("field.ppm", 3 * k.size), expected.ravel())
+
+    wanted = view(dr.opaque(Float, 0.3))
+    thickness, mean, square, left, square_left = f(0.2), f(0), f(0), f(1), f(1)
+    for _ in range(100):
+        given = dr.opaque(Float, float(thickness))
+        loss, slope = mismatch(given, wanted).numpy()[0], given.grad.numpy()[0]
+        mean = f(0.9) * mean + f(0.1) * slope
+        square = f(0.99) * square + f(0.01) * slope * slope
+        left, square_left = left * f(0.9), square_left * f(0.99)
+        m, s = mean / (f(1) - left), square / (f(1) - square_left)
+        thickness = thickness - f(0.005) * m / (np.sqrt(s) + f(1e-8))
+    found = re.search(r"thickness (\S+) after 100 steps, error (\S+)", capfd.readouterr().out)
+    assert found and [*map(f, found.groups())] == [thickness, loss]
+
+    k = np.arange(480 * 270)
+    x, y = (n.astype(f) * (f(2) / f(270)) for n in (k % 480 - 240, 135 - k // 480))
+    scale = f(1)
+    for name in ("zoom000.pgm", "zoom001.pgm"):
+        numbers = [dr.opaque(Float, float(n)) for n in (-0.743643, 0.131826, scale)]
+        expected = frame(Float(x), Float(y), *numbers).numpy()
+        np.testing.assert_array_equal(pixels(name, k.size), expected)
+        scale *= f(0.96)
+
+
 # ---- What is refused
 
 
@@ -510,8 +658,9 @@ def test_what_cannot_leave_is_refused(tmp_path: Path) -> None:
 def test_targets(target: str, magic: bytes, tmp_path: Path) -> None:
     f = dr.freeze(histogram)
     dr.eval(f(values(Float, 100), values(UInt, 100)))
-    made = dr.export(f, tmp_path / "f.obj", target=target)
-    assert made.read_bytes().startswith(magic)
+    made = dr.export(f, tmp_path / "f.obj", target=target).read_bytes()
+    assert made.startswith(magic)
+    assert (b"pthread" in made) != (b"CreateThread" in made) == ("windows" in target)
     assert "int f(f_arguments *arguments);" in (tmp_path / "f.h").read_text()
 
 
@@ -528,8 +677,9 @@ def test_an_object_file_needs_the_c_library_and_threads_only(tmp_path: Path) -> 
     needed = {row[1] for row in rows if row[0] == "U"}
     threads = {name for name in needed if name.startswith("pthread_")}
     assert "pthread_create" in threads
-    assert needed - threads <= {"malloc", "free", "memcpy", "memset"}
-    assert {row[2] for row in rows if len(row) == 3 and row[1] == "T"} == {"f", "f_message"}
+    assert needed - threads <= {"malloc", "free", "memcpy", "memset", "getpid"}
+    exported = {row[2] for row in rows if len(row) == 3 and row[1] == "T"}
+    assert exported == {"f", "f_message", "f_end_threads"}
 
 
 PROGRAM = """

@@ -9,6 +9,7 @@ import drjit as dr
 from drjit import scalar
 from drjit.jit.cpu import memory, runtime, variants
 from drjit.jit.cpu import primitives as cpu_matmul
+from drjit.jit.native import division
 from drjit.jit.primitives import matmul as product
 from drjit.jit.target.simd import llvm
 from drjit.jit.target.simd.ir import Machine
@@ -66,7 +67,8 @@ def test_many_tiles(threads, nbytes, monkeypatch, tmp_path):
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(llvm, "host", lambda: Machine(nbytes, nbytes == 64))
     monkeypatch.setattr(variants, "pinned", "compiled")
-    monkeypatch.setattr(cpu_matmul, "_largest_tile", lambda depth: (48, 64))
+    monkeypatch.setattr(cpu_matmul, "_widest_tile", lambda depth: 64)
+    monkeypatch.setattr(division, "TILE_ROWS", 48)
     monkeypatch.setattr(product, "_remembered", product._remembered.__wrapped__)
     before = runtime.thread_count()
     runtime.set_thread_count(threads)

@@ -12,6 +12,7 @@ from helpers import uniform
 import drjit as dr
 from drjit import nn
 from drjit.jit.cpu import kernel, runtime, variants
+from drjit.jit.native import division
 from drjit.llvm.ad import Float, Float16, Float64, Int, TensorXf, TensorXf16, TensorXf64, UInt
 
 THREADS = 64
@@ -68,12 +69,12 @@ def weight_gradients(tensor):
     return np.concatenate([*map(np.ravel, found)]), np.concatenate([*map(np.ravel, expected)])
 
 
-@pytest.fixture(params=[kernel.COPIES_BYTES, 40_000, 1])
+@pytest.fixture(params=[division.COPIES_BYTES, 40_000, 1])
 def limit(request, monkeypatch):
     """The bytes that copies may take; blocks are small enough for all threads to have some."""
-    monkeypatch.setattr(kernel, "COPIES_BYTES", request.param)
-    monkeypatch.setattr(kernel, "INLINE_WORK", 1000)
-    monkeypatch.setattr(kernel, "BLOCK_WORK", 100)
+    monkeypatch.setattr(division, "COPIES_BYTES", request.param)
+    monkeypatch.setattr(division, "INLINE_WORK", 1000)
+    monkeypatch.setattr(division, "BLOCK_WORK", 100)
     return request.param
 
 
@@ -99,9 +100,9 @@ def test_copies_of_gradients_of_weights_have_a_limit(tensor, limit, copied):
 
 
 def test_sums_do_not_depend_on_threads_if_each_block_has_a_copy(monkeypatch):
-    monkeypatch.setattr(kernel, "INLINE_WORK", 1000)
-    monkeypatch.setattr(kernel, "BLOCK_WORK", 100)
-    monkeypatch.setattr(kernel, "COPIES_BYTES", 12 * 5)  # bytes of the target, and copies
+    monkeypatch.setattr(division, "INLINE_WORK", 1000)
+    monkeypatch.setattr(division, "BLOCK_WORK", 100)
+    monkeypatch.setattr(division, "COPIES_BYTES", 12 * 5)  # bytes of the target, and copies
 
     def bits():
         index = dr.arange(UInt, LANES) % 3

@@ -128,7 +128,7 @@ def test_tiles_of_products(register, tiles, block):
 @pytest.mark.parametrize(("kib", "columns"), [(256, 64), (512, 64), (1024, 128), (2048, 256)])
 def test_blocks_of_products_fill_half_of_the_second_level_cache(kib, columns, monkeypatch):
     monkeypatch.setattr(processor, "second_level_cache", lambda: kib << 10)
-    assert cpu_matmul._largest_tile(cpu_matmul._DEPTH) == (528, columns)
+    assert cpu_matmul._widest_tile(cpu_matmul._DEPTH) == columns
 
 
 def matmul(rows):

@@ -1,6 +1,7 @@
 """The language of native code: what functions in it compute, by way of ctypes, and as Python."""
 
 import ctypes
+import random
 from collections.abc import Callable, Iterator
 from math import gcd
 from types import FunctionType
@@ -10,9 +11,18 @@ import pytest
 
 from drjit.array import native_operators
 from drjit.jit.cpu import programs
-from drjit.jit.native import language, objects, operators, plans
+from drjit.jit.native import division, language, objects, operators, plans
 
 llvm = pytest.importorskip("llvmlite.binding")
+
+
+# Functions that Python calls as well, and the largest numbers to try them with.
+DIVISIONS = [
+    ("block_for", (1 << 32, 1 << 30, 300)), ("block_with_copies", (1 << 20, 1 << 30, 300, 1 << 30)),
+    ("copies_for", (1 << 20, 1 << 30, 300)), ("lanes_of_block", (1 << 30, 1 << 16, 300)),
+    ("pieces", (1 << 20, 1 << 24, 300)), ("row_plan", (64, 1 << 16, 1 << 14, 300, 8)),
+    ("tile_plan", (1 << 12, 1 << 12, 1 << 12, 256, 300, 1024, 256)),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +31,7 @@ def functions() -> Iterator[Callable[..., int]]:
     llvm.initialize_native_asmprinter()
     own = [f for f in vars(native_samples).values() if isinstance(f, FunctionType)]
     own = [f for f in own if f.__module__ == native_samples.__name__]
+    own += [getattr(division, name) for name, _ in DIVISIONS]
     more = "def twice_more(x, y):\n    return smallest(x, y) * 2\n"
     text = language.module_text(own, [(more, native_samples)])
     assert "@squared(i64 %x) alwaysinline" in text
@@ -64,6 +75,28 @@ def test_functions_within_others_and_outside(functions: Callable[..., int]) -> N
     assert functions("sum_of_squares", 3, -4) == 25
     labs = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)(functions("place_of_abs"))
     assert labs(-7) == 7
+    assert functions("absolute", -7) == 7
+
+
+def test_words_behind_an_address(functions: Callable[..., int]) -> None:
+    table = (ctypes.c_int64 * 4)()
+    functions("write", ctypes.addressof(table), 2, -5)
+    assert [*table] == [2, 0, 0, -5]
+
+
+@pytest.mark.parametrize(("name", "largest"), DIVISIONS)
+def test_work_is_divided_as_in_python(
+    name: str, largest: tuple[int, ...], functions: Callable[..., int]
+) -> None:
+    rng = random.Random(0)
+    has_table = name.endswith("_plan")
+    for _ in range(300):
+        numbers = [int(n ** rng.random()) for n in largest]
+        table, expected = (ctypes.c_int64 * 8)(), [0] * 8
+        places = (ctypes.addressof(table), expected) if has_table else ()
+        found = functions(name, *places[:1], *numbers)
+        assert found == getattr(division, name)(*places[1:], *numbers), numbers
+        assert [*table] == expected, numbers
 
 
 def test_fields(functions: Callable[..., int]) -> None:

@@ -140,7 +140,7 @@ def test_functions_leave_python(tmp_path):
     text = run("leaving_python.py", "--iterations", "2", "--folder", str(tmp_path))
     assert (tmp_path / "colour.h").exists() and (tmp_path / "CMakeLists.txt").exists()
     if "there is no compiler" not in text:
-        assert re.search(r"thickness 0\.300 after 100 steps, error \d", text), text
+        assert re.search(r"thickness 0\.(300|299)\d* after 100 steps, error \d", text), text
         assert re.search(r"60 frames of 480 x 270 pixels, \d+ a second", text), text
         assert iio.imread(tmp_path / "field.ppm").shape == (256, 256, 3)
         assert iio.imread(tmp_path / "zoom059.pgm").std() > 5

@@ -9,6 +9,7 @@ from drjit.jit.native.language import (
     cas,
     external,
     inline,
+    library,
     load,
     put,
     room,
@@ -18,6 +19,7 @@ from drjit.jit.native.language import (
 from drjit.jit.native.objects import Array, Structure, array
 
 LOW = 15
+LIBRARY = {"labs": "i64(i64)"}
 
 
 class Drawer(Structure):
@@ -128,6 +130,15 @@ def rename(desk: Desk, x: Word) -> Word:
 
 def place_of_abs() -> Word:
     return external("labs")
+
+
+def absolute(x: Word) -> Word:
+    return library("labs", x)
+
+
+def write(place: Word, at: Word, x: Word) -> Word:
+    place[0] = at
+    place[at + 1] = x
 
 
 def through(f: Word, x: Word) -> Word:

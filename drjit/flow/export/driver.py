@@ -19,6 +19,7 @@ from ...jit.ir.node import LITERAL
 from ...jit.ir.op import ignored
 from ...jit.lazy import np
 from ...jit.run.freeze import Literal, RecordedLaunch, ValueNumber, unused_values
+from ...jit.run.launch import to_numpy
 from ...jit.target.simd.translate import WORDS_IN_REGISTERS
 from ..freeze.recordings import GeneralRecording, SizedNumber
 from . import operations
@@ -261,7 +262,7 @@ class Driver:
             if node.op is LITERAL:
                 data = np.full(node.size, node.data, t.numpy)
             else:
-                data = node.data.device.download(node.data, t, node.size)
+                data = to_numpy(t, node.size, node.data)
             self.sizes[number] = t, str(node.size)
             self.values[number] = place = self.name("c")
             self.lines.append(f'{place} = external("{self.module.constant(data.tobytes())}")')

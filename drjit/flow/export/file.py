@@ -12,6 +12,7 @@ from ...jit.ir.location import describe
 from ...jit.ir.op import starting_value
 from ...jit.lazy import np
 from ...jit.run.freeze import Literal, RecordedLaunch, Recording, ValueNumber
+from ...jit.run.launch import to_numpy
 from ...jit.target.scalar import ExportedModule
 from ...jit.target.scalar.expressions import CannotExport, constant
 from ...jit.target.scalar.kernel import KernelFunction, kernel
@@ -216,7 +217,7 @@ class PublicFunctionWriter:
             self.add(f"if {size} % {length}:")
             self.add(f'    raise ValueError(f"expected a multiple of {length}, got {{{size}}}")')
         for number, n in recording.constants:
-            values = n.data.device.download(n.data, n.dtype, n.size)
+            values = to_numpy(n.dtype, n.size, n.data)
             self.names[number] = self.file.constant(np.array(values))
             self.dtypes[number] = n.dtype
         for step in recording.steps:

@@ -7,7 +7,7 @@ allocates memory, launches kernels in blocks of lanes, by threads of its own whe
 (`jit/cpu/exported.py`), and copies results. Kernels are compiled from the texts of the
 recording, by the same translator and for the same number of lanes as at home, so that results have
 the same bits; together with the drivers they are one module of LLVM. Captured arrays are constants
-of it. It has no variables, and calls the C library and the system's threads only.
+of it. Its one variable is a pool of threads; it calls the C library and the system only.
 """
 
 import json

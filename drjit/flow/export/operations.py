@@ -181,7 +181,7 @@ def matmul(d: Any, given: Any, results: Any) -> None:
     text, column = primitives.product_text(layout, t)
     depth = column // a.itemsize
     table, plan = d.name("t"), d.name("t")
-    _, widest = primitives._largest_tile(column)
+    widest = primitives._widest_tile(column)
     d.plans += [
         f"{table} = room({8 + 2 * count})",
         f"{plan} = tile_plan({table}, {m}, {n}, {k}, {count}, threads, {depth}, {widest})",

@@ -5,7 +5,7 @@ from typing import Any
 
 from ...jit import processor
 from ...jit.cpu import exported
-from ...jit.native import language
+from ...jit.native import language, objects
 from ...jit.target import packet_width
 from ...jit.target.simd import kernel as kernels
 from ...jit.target.simd import llvm
@@ -76,8 +76,7 @@ def object_code(
 ) -> bytes:  # fmt: skip
     """Returns the object file of a module and the functions of native code in `texts`, of which
     some are `public`."""
-    message = f"{name}_message"
-    ir = [_driver(module, texts, message, "windows" if "windows" in target.triple else "posix")]
+    ir = [_driver(module, texts, name, "windows" in target.triple)]
     parts = []
     with llvm.compiler(_code_generator, target) as c:
         for (text, tails, contract), symbol in module.kernels.items():
@@ -89,8 +88,8 @@ def object_code(
         constants = [_bytes(name, data + bytes(SPACE)) for data, name in module.constants.items()]
         for text in (*[text for text, _ in parts], "\n".join(constants)):
             linked.link_in(llvm.binding.parse_assembly(text, context))
-        _hide(linked, {*public, message})
         linked.triple = target.triple
+        _hide(linked, {*public, f"{name}_message", f"{name}_end_threads"})
         generator = c.machine(2)
         linked.data_layout = str(generator.target_data)
         return llvm.emit(generator, linked, True)
@@ -115,10 +114,13 @@ def _kernel(
     return str(c.module(made.ir, *made.options)), "\n".join(declared)
 
 
-def _driver(module: Module, texts: Sequence[str], message: str, system: str) -> str:
+def _driver(module: Module, texts: Sequence[str], name: str, on_windows: bool) -> str:
     """Returns the functions of native code, with constants and messages."""
-    lines = [f"def {message}(code):", "    code = code & 4294967295"]
-    globals_ = []
+    lines = [f"def {name}_message(code):", "    code = code & 4294967295"]
+    globals_ = [
+        f"@drjit_windows = constant i64 {int(on_windows)}",
+        f"@drjit_pool = global [{objects.size_of(objects.Pool)} x i8] zeroinitializer, align 64",
+    ]
     shown = ["out of memory", "no recording has these sizes", *module.messages]
     for k, text in enumerate(["no error", *shown]):
         globals_.append(_bytes(f"message.{k}", text.encode() + b"\0"))
@@ -126,18 +128,11 @@ def _driver(module: Module, texts: Sequence[str], message: str, system: str) -> 
     lines.append('    return external("message.unknown")')
     globals_.append(_bytes("message.unknown", b"an unknown error\0"))
     globals_ += [f"@{symbol} = external constant i8" for symbol in module.constants.values()]
-    own = [
-        "def drjit_share(s):\n    return share(s)",
-        f"def drjit_begin_thread(place, s):\n    return begin_{system}(place, s)",
-        f"def drjit_end_thread(thread):\n    end_{system}(thread)",
-    ]
-    more = [(text, exported) for text in ("\n".join(texts), "\n".join(lines), *own)]
-    made = language.module_text([], more).split("\n")
+    lines += ["def drjit_work(p):\n    work(p)", f"def {name}_end_threads():\n    end_threads()"]
+    made = language.module_text([], [("\n".join([*texts, *lines]), exported)]).split("\n")
     functions = [line for line in made if " = external global " not in line]
-    declared = []
-    for name, kind in exported.LIBRARY.items():
-        result, _, parameters = kind.partition("(")
-        declared.append(f"declare {result} @{name}({parameters}")
+    rows = exported.LIBRARY.items()
+    declared = ["declare " + kind.replace("(", f" @{function}(") for function, kind in rows]
     return "\n".join([*globals_, *declared, *functions])
 
 
@@ -155,3 +150,5 @@ def _hide(module: Any, public: set[str]) -> None:
                 f.linkage = "internal"
         elif f.name not in allowed and not f.name.startswith("llvm."):
             raise CannotExport(f"calls of functions of another library ({f.name})")
+        elif "windows" in module.triple:
+            f.name = exported.WINDOWS.get(f.name, f.name)

@@ -17,6 +17,7 @@ from ...jit.ir.node import Node, normalize
 from ...jit.lazy import np
 from ...jit.run.freeze import Recording, Replay, ValueNumber
 from ...jit.run.freeze_size import Size
+from ...jit.run.launch import to_numpy
 from ...jit.tuples import NamedTuple
 
 
@@ -108,7 +109,7 @@ def _same_constants(a: Recording, b: Recording) -> bool:
 
 def _bytes(n: Node) -> bytes:
     """Returns the contents of a constant, which no kernel writes to."""
-    return n.data.device.download(n.data, n.dtype, n.size).tobytes()
+    return to_numpy(n.dtype, n.size, n.data).tobytes()
 
 
 class _Merger:

@@ -24,6 +24,7 @@ from ...jit.ir.node import LITERAL, Node, buffer, literal
 from ...jit.lazy import np
 from ...jit.primitives.matmul import ProductLayout, layout
 from ...jit.run import freeze, freeze_size
+from ...jit.run.launch import to_numpy
 from ...jit.text import program
 from . import recordings, result
 from .layout import fields_of, keys_and_parts, kind_of
@@ -101,9 +102,8 @@ class Writer:
         return self.kernels.setdefault(kernel, len(self.kernels))
 
     def constant(self, n: Node) -> list[Any]:
-        device = n.data.device
-        values = device.download(n.data, n.dtype, n.size)
-        return [self.array(values), n.dtype.name, device.backend.name]
+        values = to_numpy(n.dtype, n.size, n.data)
+        return [self.array(values), n.dtype.name, n.data.device.backend.name]
 
     def name(self, cls: Any) -> str:
         """Returns the name of a class. The module of a program is no part of it, as it may have

@@ -17,6 +17,7 @@ from .. import flags, log, progress
 from ..device import ErrorWords, Kernel, Operands, size_class, whole_blocks
 from ..flags import JitFlag
 from ..ir import op
+from ..native import division
 from ..run import cache, events, history, recompiled
 from ..run.launch import ErrorRecord, checked, is_settled, layout_of, link
 from ..target import library
@@ -27,14 +28,7 @@ from .launcher import JobEntry, OwnTimes, Times
 from .memory import Buffer
 from .variants import Variant
 
-# Less work than this, in lane-operations, runs in the calling thread: handing it over costs more.
-INLINE_WORK = 300_000
-BLOCK_WORK = 60_000
-BLOCKS_PER_THREAD = 16
 _ASK_EVERY = 16  # launches between two checks of whether to optimize a kernel
-# Private copies of the targets of scatter-reductions have at most this many bytes in one launch; if
-# threads would need more, there are fewer blocks, each with a copy. See also `access.EXPAND_BYTES`.
-COPIES_BYTES = 1 << 28
 
 # Plain numbers: testing for an enumeration member takes ten times as long.
 _DEBUG, _BLOCKING = int(JitFlag.Debug), int(JitFlag.LaunchBlocking)
@@ -109,7 +103,7 @@ class CpuKernel(Kernel):
         self.pack = struct.Struct("<" + layout).pack
         # The most lanes that the calling thread computes; none of a loop, which Ctrl-C could not
         # end.
-        self.inline_lanes = 0 if self.loops else (INLINE_WORK - 1) // max(cost, 1)
+        self.inline_lanes = 0 if self.loops else (division.INLINE_WORK - 1) // max(cost, 1)
         self.functions: dict[str, Any] = {}  # by variant, where that is interpreted
         self.runs_as_python: bool | None = None  # whether it can; None if not known
         # Of interpreted launches: the estimated time, against which compiling is weighed, the
@@ -119,6 +113,8 @@ class CpuKernel(Kernel):
 
     @property
     def tier(self) -> str:
+        if variants.pinned in variants.INTERPRETED:
+            return variants.pinned
         return "compiled" if self.address else "python" if self.state == "python" else "numpy"
 
     @property
@@ -150,7 +146,7 @@ class CpuKernel(Kernel):
             self.compile(work)
         elif self.is_baseline:
             variants.optimize_if_hot(self)
-        inline = work < INLINE_WORK and not self.loops  # which Ctrl-C could not end
+        inline = work < division.INLINE_WORK and not self.loops  # which Ctrl-C could not end
         block = block_for(work, size)
         copies = 0
         if nbytes := sum([_copy_bytes(e) for e in targets if e.mode == "expand"]):
@@ -320,8 +316,9 @@ class CpuKernel(Kernel):
     def adopt(self, code: CompiledCode) -> None:
         """Has launches run code from now on, including those that wait for it."""
         before = self.loaded  # freed at the end: meanwhile, another thread may launch it
-        runtime.open_jobs(self.entry, code.loaded.kernel, code.loaded.finish)
-        self.loaded, self.state, self.running, self.seconds = code
+        loaded, self.state, self.running, self.seconds = code  # before anybody sees a result
+        runtime.open_jobs(self.entry, loaded.kernel, loaded.finish)
+        self.loaded = loaded
         self.is_baseline = code.variant.is_baseline
         if before is not None:
             runtime.retain(before)  # queued launches may still run it
@@ -408,10 +405,7 @@ def forget() -> None:
 def block_for(work: int, size: int) -> int:
     """Returns the lanes of a block: whole packets, and a single block if the calling thread does
     the work."""
-    if work < INLINE_WORK:
-        return -(-size // 64) * 64
-    blocks = max(1, min(runtime.thread_count() * BLOCKS_PER_THREAD, work // BLOCK_WORK))
-    return -(-size // (blocks * 64)) * 64
+    return division.block_for(work, size, runtime.thread_count())
 
 
 def launch(
@@ -482,7 +476,7 @@ def run_text(
         words = [0]
         for a in arguments:
             words.append(a if isinstance(a, int) else a[0].address or a[0].copy_for_launch())
-        launch(kernel, words, size, block or block_for(work, size), work < INLINE_WORK)
+        launch(kernel, words, size, block or block_for(work, size), work < division.INLINE_WORK)
     buffers = [a[0] for a in arguments if not isinstance(a, int)]
     link(buffers, buffers)
     if flags.current & _BLOCKING:
@@ -497,10 +491,8 @@ def _copy_bytes(effect: Any) -> int:
 def _divide_copies(size: int, block: int, nbytes: int) -> tuple[int, int]:
     """Returns the lanes of a block, and the number of private copies of `nbytes` bytes each."""
     threads = runtime.thread_count()
-    most = max(COPIES_BYTES // nbytes, 1)
-    if most < threads:
-        block = max(block, -(-size // (most * 64)) * 64)
-    return block, max(min(threads, -(-size // block)), 1)
+    block = division.block_with_copies(block, size, threads, nbytes)
+    return block, division.copies_for(block, size, threads)
 
 
 def _accumulators(effect: Any, copies: int) -> Buffer:

@@ -82,6 +82,8 @@ class Functions:
         self.addresses = loader.addresses("launcher", _EXPORTED, level=_LEVEL)
 
     def __getattr__(self, name: str) -> Any:
+        if name not in _TYPES:
+            raise AttributeError(name)
         result, *arguments = _TYPES[name]
         factory = ctypes.CFUNCTYPE if name == "wait_for" else ctypes.PYFUNCTYPE
         compiled = factory(result, *arguments)(self.addresses[name])

@@ -12,7 +12,7 @@ from .. import substitutes
 from ..device import size_class
 from ..ir import dtype as dt
 from ..ir.node import BUFFER, Node
-from ..native import objects
+from ..native import division, objects
 from ..native.objects import (
     IS_BUFFER,
     IS_CHECK,
@@ -113,7 +113,7 @@ def _bytes_of_partials(made: kernel.CpuKernel, lanes: int, queued: int) -> int:
     """Returns the bytes of the partial results of a reduction, one for each block."""
     blocks = 1
     if queued:  # for any number of threads
-        blocks += min(lanes // 64, lanes * made.cost // kernel.BLOCK_WORK)
+        blocks += min(lanes // 64, lanes * made.cost // division.BLOCK_WORK)
     return 8 * blocks
 
 

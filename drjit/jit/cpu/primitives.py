@@ -15,6 +15,7 @@ from ..device import Buffer
 from ..ir import dtype as dt
 from ..ir.op import starting_value
 from ..lazy import np
+from ..native import division
 from ..run import launch
 from . import kernel, runtime
 from .kernel import text_of
@@ -42,18 +43,9 @@ _COUNTS = text_of(
 _COMPRESS = text_of("x0 = load(mask, p[1], i)", "compress(p[2], p[3], i, x0)")
 
 
-# Below this number of lanes, one thread is faster than several that wait for each other.
-_ONE_BLOCK = 65536
-# Above this number of elements, a block reduction with few results is divided further.
-_DIVIDED = 1 << 18
-# Bytes of accumulators that stay in the first-level cache, and the fewest rows of a task.
-_STRIP, _SHORTEST = 1 << 14, 16
-
-
 def _block_lanes(size: int, multiple: int = 64) -> int:
     """Returns the number of lanes per block for launches that must agree on it."""
-    count = 4 * runtime.thread_count()
-    return max(-(-size // (count * multiple)), -(-_ONE_BLOCK // multiple)) * multiple
+    return division.lanes_of_block(size, multiple, runtime.thread_count())
 
 
 def prefix(reduce: str, t: dt.DType, n: int, source: Buffer, exclusive: bool, run: int) -> Buffer:
@@ -80,7 +72,8 @@ def prefix(reduce: str, t: dt.DType, n: int, source: Buffer, exclusive: bool, ru
 
 
 def block_reduce(reduce: str, t: dt.DType, n: int, source: Buffer, run: int) -> Buffer:
-    pieces = _pieces(reduce, t, n, run)
+    in_half = t is dt.f16 and reduce in ("add", "mul")  # so would be the sums of pieces
+    pieces = 1 if in_half else division.pieces(run, n, runtime.thread_count())
     if pieces > 1:
         parts = block_reduce(reduce, t, n, source, run // pieces)
         return block_reduce(reduce, t, n // (run // pieces), parts, pieces)
@@ -94,35 +87,20 @@ def block_reduce(reduce: str, t: dt.DType, n: int, source: Buffer, run: int) -> 
     return result
 
 
-def _pieces(reduce: str, t: dt.DType, n: int, run: int) -> int:
-    """Returns the number of equal pieces into which to divide a run, so that there are packets of
-    results for every thread."""
-    wanted = 64 * runtime.thread_count() * run // n
-    if run == 1 or n < _DIVIDED or wanted < 2 or (t is dt.f16 and reduce in ("add", "mul")):
-        return 1
-    return next((k for k in range(wanted, 1, -1) if run % k == 0), 1)
-
-
 @lru_cache(256)
 def _row_plan(
     t: dt.DType, matrices: int, rows: int, columns: int, threads: int
 ) -> tuple[Buffer, int, int, int, int]:
     """Returns how rows are reduced: the table passed to the kernel, the number of tasks, their
     cost, and the elements of memory that threads and partial results need."""
-    size, width = matrices * rows * columns, t.accumulator.itemsize
-    strip = min(-(-columns // 64) * 64, _STRIP // width)
-    strips = -(-columns // strip)
-    tasks = matrices * strips
-    wanted = 4 * threads if size >= _DIVIDED else 1
-    chunk = max(-(-rows * tasks // wanted), min(rows, _SHORTEST))
-    chunk = min(rows, -(-chunk // 8) * 8)
-    chunks = -(-rows // chunk)
-    tasks *= chunks
-    table = [matrices, rows, columns, chunk, chunks, strip, strips]
+    table = [0] * 7
+    tasks = division.row_plan(table, matrices, rows, columns, threads, t.accumulator.itemsize)
     words = allocate_for(dt.i64, len(table), host=True)
     words.write(dt.i64, table)
+    chunks, strip = table[4:6]
     partial = matrices * chunks * columns if chunks > 1 else 0
-    return words, tasks, max(1, size // (4 * tasks)), 2 * threads * strip, partial
+    cost = max(1, matrices * rows * columns // (4 * tasks))
+    return words, tasks, cost, 2 * threads * strip, partial
 
 
 def reduce_rows(
@@ -242,32 +220,18 @@ _MATMUL = text_of(
 # Bytes of a column of a block of B. If the rows of A that a register tile needs are packed, they
 # fill half of the first-level cache. If they are read in place, the second level serves as well.
 _DEPTH, _DEPTH_PACKED = 4096, 2048
-# The largest tiles: rows, and the fewest and most columns.
-_ROWS, _COLUMNS = 528, (64, 256)
-# Tiles have multiples of this many rows and columns, those of register tiles.
-_STEP = (24, 64)
-# Columns that a packed block of B, or of sums, may have beyond those of its tile: those of the
-# widest register tile.
-_PAD = 128
-# Rows of A's packed panel, and the gap between them (see target/simd/packing.py).
-_PANEL, _GAP = 8, 16
+# The fewest and most columns of the largest tiles.
+_COLUMNS = 64, 256
 # Multiply-adds of one of the lane-operations by which a launch is weighed.
 _PER_LANE = 8
 
 
-def _largest_tile(depth: int) -> tuple[int, int]:
-    """Returns the rows and columns of the largest tile, for columns of B of `depth` bytes: these
-    fill half of a core's second-level cache, if that has 512 KiB or more."""
+def _widest_tile(depth: int) -> int:
+    """Returns the most columns of a tile, for columns of B of `depth` bytes: these fill half of a
+    core's second-level cache, if that has 512 KiB or more."""
     fewest, most = _COLUMNS
     columns = processor.second_level_cache() // 2 // depth
-    return _ROWS, min(max(columns // fewest * fewest, fewest), most)
-
-
-def _piece_size(size: int, largest: int, step: int, parts: int) -> int:
-    """Returns the size of roughly equal pieces: at least `parts` of them, unless they become too
-    small."""
-    count = max(-(-size // largest), min(parts, -(-size // step)))
-    return -(-size // (count * step)) * step
+    return min(max(columns // fewest * fewest, fewest), most)
 
 
 def _tile_plan(layout: Any, t: dt.DType) -> tuple:
@@ -300,25 +264,13 @@ def _plan_tiles(layout: Any, t: dt.DType, threads: int) -> tuple:
     accumulator = t.accumulator
     text, column = product_text(layout, t)
     depth = column // accumulator.itemsize
-    tile_m, tile_n = _largest_tile(column)
-    # Threads get several tiles each, unless they would be smaller than what they need to pay off.
-    wanted = -(-4 * threads // count) if m * n * k > 1 << 18 else 1
-    mb = _piece_size(m, tile_m, _STEP[0], 1)
-    tiles_m = -(-m // mb)
-    nb = _piece_size(n, tile_n, _STEP[1], -(-wanted // tiles_m))
-    tiles_n = -(-n // nb)
-    if tiles_m * tiles_n < wanted:
-        mb = _piece_size(m, tile_m, _STEP[0], -(-wanted // tiles_n))
-        tiles_m = -(-m // mb)
-    room = (nb + _PAD) * depth + _PANEL * (depth + _GAP)
-    if k > depth:
-        room += (mb + _PANEL) * (nb + _PAD)
-    sizes = np.array([m, n, k, mb, nb, tiles_m, tiles_n, room], np.int64)
-    table = np.concatenate([sizes, layout.offsets.ravel()])
+    sizes, widest = [0] * 8, _widest_tile(column)
+    tasks = division.tile_plan(sizes, m, n, k, count, threads, depth, widest)
+    *_, mb, nb, _, _, room = sizes
+    table = np.concatenate([np.array(sizes, np.int64), layout.offsets.ravel()])
     words = allocate_for(dt.i64, table.size, host=True)
     words.array(table.dtype, table.size)[:] = table
     cost = max(1, mb * nb * k // _PER_LANE)
-    tasks = count * tiles_m * tiles_n
     scratch = threads * room * accumulator.itemsize
     return text, tasks, cost, (words, dt.i64, table.size), accumulator, scratch
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from .. import flags, log, substitutes
 from ..ir.node import next_serial
-from ..native import objects
+from ..native import division, objects
 from . import kernel, runtime, variants
 
 _OFTEN = 64  # calls from which on a record for native code pays
@@ -17,7 +17,7 @@ def can_join(step: Any) -> bool:
     k = step.kernel
     work = step.size * k.cost
     private = any(mode == "expand" for *_, mode in step.effects)
-    return not (step.checks or private or k.loops or work >= kernel.INLINE_WORK)
+    return not (step.checks or private or k.loops or work >= division.INLINE_WORK)
 
 
 class LaunchSequence:

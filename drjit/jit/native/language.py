@@ -5,13 +5,14 @@ A variable is a word: a number, or an address. If it is annotated with a structu
 assigned from something whose structure is known (an entry of an array, a call of a function that
 returns one, another variable), it is the address of such a structure: `job.done` is a field of it,
 and `c.jobs[k]` the address of an entry of an array, whose length is a power of two, and whose index
-wraps around.
+wraps around. `x[k] = y` writes a word behind an address that is a variable.
 
 There are assignments, `if`, `while`, `for` over a `range` of one or two limits (its variable must
 not be used after the loop), `break`, `return` and calls of other functions; comparisons are signed.
 Names of numbers and functions mean what they mean in the module, including those of modules that it
 imports (`objects.TYPE`). The functions below are operations of the language. Python never calls
-these, nor any module of native code, except to step through it (tests/support/native_stepping.py).
+these, nor any module of native code except `division`, unless to step through it
+(tests/support/native_stepping.py).
 """
 
 import ast
@@ -54,12 +55,8 @@ def rounded(bits: Word) -> Word:
     """Rounds a double, given by its bits, to a float, and returns the bits of that."""
 
 
-def number(x: Word) -> Word:
-    """Returns the bits of a number as a double."""
-
-
-def inverse(bits: Word) -> Word:
-    """Returns the bits of the reciprocal of a double."""
+def number_f64(n: Word, inverted: Word) -> Word:
+    """Returns the bits of a number as a double, or those of its reciprocal."""
 
 
 def address(field: Word) -> Word:
@@ -72,6 +69,10 @@ def external(name: str) -> Word:
 
 def call(kind: str, function: Word, *values: Word) -> Word:
     """Calls a C function by its address; the type is one such as `i32(ptr, i64)`."""
+
+
+def library(name: str, *values: Word) -> Word:
+    """Calls a C function by its name in the module's `LIBRARY`, which has its type."""
 
 
 def load(field: Word, order: Order) -> Word:
@@ -94,6 +95,7 @@ def cas(field: Word, old: Word, new: Word, success: Order, failure: Order) -> Wo
     """Writes a field atomically if it has the value `old`; returns whether it had."""
 
 
+_WORD = ast.Constant(8)  # bytes
 _BINARY: dict[type, str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "udiv", ast.BitAnd: "and",
     ast.BitOr: "or", ast.LShift: "shl", ast.RShift: "lshr",
@@ -270,6 +272,8 @@ class Translation:
                     target=ast.Name(id=name), annotation=kind, value=ast.expr() as e
                 ):
                     self.assign(name, e, self.annotated(kind))
+                case ast.Assign(targets=[ast.Subscript(value=ast.Name() as at, slice=k)], value=e):
+                    self.on_put(ast.BinOp(at, ast.Add(), ast.BinOp(k, ast.Mult(), _WORD)), e)
                 case ast.Assign(targets=[field], value=e):
                     value = self.value(e)
                     self.do(f"store i64 {value}, ptr {self.address(field)}")
@@ -452,13 +456,11 @@ class Translation:
         single = self.op(f"fptrunc double {double} to float")
         return self.op(f"zext i32 {self.op(f'bitcast float {single} to i32')} to i64")
 
-    def on_number(self, x: ast.expr) -> str:
-        double = self.op(f"sitofp i64 {self.value(x)} to double")
-        return self.op(f"bitcast double {double} to i64")
-
-    def on_inverse(self, bits: ast.expr) -> str:
-        double = self.op(f"bitcast i64 {self.value(bits)} to double")
-        return self.op(f"bitcast double {self.op(f'fdiv double 1.0, {double}')} to i64")
+    def on_number_f64(self, n: ast.expr, inverted: ast.expr) -> str:
+        double = self.op(f"sitofp i64 {self.value(n)} to double")
+        inverse = self.op(f"fdiv double 1.0, {double}")
+        found = self.op(f"select i1 {self.test(inverted)}, double {inverse}, double {double}")
+        return self.op(f"bitcast double {found} to i64")
 
     def on_external(self, name: ast.expr) -> str:
         symbol = ast.literal_eval(name)
@@ -466,10 +468,16 @@ class Translation:
         return self.op(f"ptrtoint ptr @{symbol} to i64")
 
     def on_call(self, kind: ast.expr, function: ast.expr, *args: ast.expr) -> str:
-        address, *values = [self.value(a) for a in (function, *args)]
-        result, _, rest = ast.literal_eval(kind).partition("(")
+        return self.called(ast.literal_eval(kind), self.value(function), args)
+
+    def on_library(self, name: ast.expr, *args: ast.expr) -> str:
+        return self.called(self.home.LIBRARY[ast.literal_eval(name)], self.on_external(name), args)
+
+    def called(self, kind: str, address: str, args: Sequence[ast.expr]) -> str:
+        """Translates the call of a C function of some type."""
+        result, _, rest = kind.partition("(")
         arguments = []
-        for of, x in zip(rest.removesuffix(")").split(", "), values, strict=False):
+        for of, x in zip(rest.removesuffix(")").split(", "), map(self.value, args), strict=False):
             how = {"i32": f"trunc i64 {x} to i32", "ptr": f"inttoptr i64 {x} to ptr"}.get(of)
             arguments.append(f"{of} {self.op(how) if how else x}")
         f = self.op(f"inttoptr i64 {address} to ptr")

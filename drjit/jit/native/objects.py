@@ -431,7 +431,8 @@ class Control(Structure):
 
 class Shared(Structure):
     """A launch of an exported function (drjit.jit.cpu.exported): `next` is the first block that
-    no thread has taken, `entered` the number of threads."""
+    no thread has taken, `entered` the number of threads so far. For the pool, `wanted` says how
+    many more may join, `inside` how many have and are not done, and `link` is another launch."""
 
     kernel: Word
     params: Word
@@ -441,6 +442,31 @@ class Shared(Structure):
     copies: Word
     next: Word
     entered: Word
+    wanted: Word
+    inside: Word
+    link: Word
+
+
+class Cell(Structure):
+    """A word."""
+
+    word: Word
+
+
+class Pool(Structure):
+    """The threads of an object file: the process that has them, the launches that they may join,
+    their number, how often they were asked to join, or -1 if they are to end, and their handles; a
+    lock of the system, and conditions that there is `work`, and that it is `done`, which need up to
+    64 bytes each."""
+
+    process: Word
+    launches: Word
+    workers: Word
+    asked: Word
+    lock: Array[Word] = words(16)
+    work: Array[Word] = words(16)
+    done: Array[Word] = words(16)
+    handles: Array[Word] = words(256)
 
 
 # ---- Programs and plans (drjit.jit.cpu.programs, plans, sequence)
