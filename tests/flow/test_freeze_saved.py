@@ -365,7 +365,6 @@ import sys
 import numpy as np
 from drjit.flow.freeze import saved
 from drjit.jit import processor
-from drjit.jit.cpu import variants
 from drjit.jit.cpu import kernel, launcher
 import drjit as dr
 from drjit.llvm.ad import Float, Int
@@ -401,9 +400,15 @@ def repeated(file: Path, part: str, *, forbidden: bool, target: str = "native") 
 
 
 def on_processor() -> Any:
-    """A recorded function of the processor."""
-    frozen = dr.freeze(looped)
-    for n in (8, 12):
+    """A recorded function of the processor, with kernels of its own and those of operations."""
+
+    @dr.freeze
+    def frozen(x: Float, n: Int) -> Float:
+        rows = dr.sum(TensorXf(x, (len(x) // 4, 4)), axis=0)
+        largest = dr.block_reduce(dr.ReduceOp.Max, x, 4)
+        return looped(x, n) + dr.cumsum(dr.sort(x)) + dr.sum(rows.array) + dr.max(largest)
+
+    for n in (16000, 20000):
         frozen(floats(n), Int(numbers(n)) % 5)
     return frozen
 

@@ -14,7 +14,7 @@ from ...function.exchange import kernel_pack
 from ...jit import flags, log, processor
 from ...jit.backend import JitBackend
 from ...jit.cpu import launcher, variants
-from ...jit.cpu.kernel import CompiledCode
+from ...jit.cpu.kernel import CompiledCode, for_text
 from ...jit.ir.node import BUFFER
 from ...jit.lazy import np
 from ...jit.run import cache, schedule
@@ -136,8 +136,9 @@ def described(
     facts = {
         "name": getattr(function, "__name__", "function"), "structures": structures, "state": state,
         "kernels": kernels, "classes": w.classes,
-        "machines": {d.backend.name: _machine(d) for d in {k.device for k in w.kernels}},
-        **_part(w, [*map(_own_code, w.kernels)], launcher.machine_code()),
+        "machines": {d.backend.name: _machine(d) for d in {k.device for k in w.all_kernels}},
+        "texts": [[k.text, k.pack.__self__.size // 8, k.cost] for k in w.texts_of_operations],
+        **_part(w, [*map(_own_code, w.all_kernels)], launcher.machine_code()),
         "targets": [_for_target(name, w, what) for name in targets],
     }  # fmt: skip
     return w.arrays, {"function": VERSION, **facts, "digest": digest(w.arrays, facts)}
@@ -209,14 +210,14 @@ def _for_target(name: str, w: Writer, what: str) -> dict[str, Any]:
         target: Any = processor.named(name) if on_host else _capability(name)
     except ValueError as error:
         raise ValueError(f"{what}: targets: {error}") from None
-    kernels = {k for k in w.kernels if k.device.on_host is on_host}
+    kernels = {k for k in w.all_kernels if k.device.on_host is on_host}
     if not kernels:
         kind = "processor" if on_host else "GPU"
         raise ValueError(f"{what}: targets: {name!r} is a {kind}, and none runs the function")
     if on_host and any(f"{other}(" in k.text for k in kernels for other in [*foreign.functions]):
         raise ValueError(f"{what}: targets: Numba has compiled functions for this processor alone")
     with processor.compiling_for(target) if on_host else nullcontext():
-        code = [_code_for(k, target) if k in kernels else [] for k in w.kernels]
+        code = [_code_for(k, target) if k in kernels else [] for k in w.all_kernels]
         start = launcher.code_for_chosen() if on_host else None
     needs = [sys.platform, target.architecture, *target.features] if on_host else ["cuda", *target]
     return {"needs": needs, "made": _made_by(), **_part(w, code, start)}
@@ -273,7 +274,8 @@ def loaded(
             read(Source(f"kernel {number}", what, 0, lines, 0, read.__code__, {}.__getitem__))
         r.kernels.append(r.device(backend).kernel(text, *r.value([layout, work])))
     if trusted:
-        for device in {k.device for k in r.kernels}:
+        r.texts_of_operations = [for_text(*row) for row in facts["texts"]]
+        for device in {k.device for k in (*r.kernels, *r.texts_of_operations)}:
             if (found := _fitting(facts, device)) is not None:
                 _use(found, device, r)
     structures: dict[tuple, Structure] = {}
@@ -304,7 +306,8 @@ def _runs(target: dict[str, Any], device: Any) -> bool:
 
 def _use(found: dict[str, Any], device: Any, r: Reader) -> None:
     """Has kernels of a device run the machine code of a part of a file."""
-    for k, rows in zip(r.kernels, found["code"], strict=True):
+    kernels = *r.kernels, *r.texts_of_operations
+    for k, rows in zip(kernels, found["code"], strict=True):
         if k.device is device:
             for which, has_finish, code in rows:
                 _use_machine_code(k, which, has_finish, r.arrays[code].tobytes())

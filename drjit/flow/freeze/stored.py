@@ -61,6 +61,8 @@ class Writer:
     def __init__(self) -> None:
         self.arrays: list[np.ndarray] = []
         self.kernels: dict[Kernel, int] = {}
+        self.texts_of_operations: dict[Kernel, None] = {}
+        """The kernels of operations, which programs do not have; those of GPUs are left out."""
         self.classes: dict[str, Any] = {}
         """The kinds and fields of classes of the program, by name."""
         self._numbers: dict[int, tuple[int, Any]] = {}
@@ -100,6 +102,10 @@ class Writer:
     def kernel(self, kernel: Kernel) -> int:
         """Returns the number of a kernel."""
         return self.kernels.setdefault(kernel, len(self.kernels))
+
+    @property
+    def all_kernels(self) -> list[Kernel]:
+        return [*self.kernels, *self.texts_of_operations]
 
     def constant(self, n: Node) -> list[Any]:
         values = to_numpy(n.dtype, n.size, n.data)
@@ -169,6 +175,7 @@ class Reader:
 
     def __init__(self, arrays: list[np.ndarray], classes: dict[str, Any]) -> None:
         self.arrays, self.kernels = arrays, list[Kernel]()
+        self.texts_of_operations: list[Any] = []
         self.classes = classes
         self._made: dict[str, Any] = {}
         self._objects: list[Any] = []
@@ -204,7 +211,10 @@ class Reader:
         module = name.partition(":")[0]
         if module.startswith(f"{_PACKAGE}.jit."):
             importlib.import_module(module)
-        return freeze.operations[name]
+        found = freeze.operations[name]
+        launched = freeze.kernels_of_operations.setdefault(found, {})
+        launched.update(dict.fromkeys(self.texts_of_operations))  # it may be saved again
+        return found
 
     def cls(self, name: str) -> Any:
         """Returns a class, which may be a record's."""
@@ -307,6 +317,8 @@ def _written_operation(w: Writer, f: Any) -> str:
     name = f"{f.__module__}:{f.__qualname__}"
     if name not in freeze.operations:
         raise TypeError(f"the function {f.__qualname__}")
+    launched = freeze.kernels_of_operations.get(f, ())
+    w.texts_of_operations.update({k: None for k in launched if k.device.on_host})
     return name
 
 

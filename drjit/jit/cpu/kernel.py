@@ -446,6 +446,15 @@ def launch(
         kernel.log("launched, %d lanes, %s", size, where)
 
 
+def for_text(text: str, words: int, cost: int) -> CpuKernel:
+    """Returns the kernel of a text that is not made from a program, with parameter blocks of so
+    many words."""
+    found = _kernels.get(text)
+    if found is None:
+        found = _kernels[text] = CpuKernel(text, "Q" * words, cost)
+    return found
+
+
 def run_text(
     text: str, cost: int, size: int, arguments: list, block: int = 0, entries: int = 0,
     work: int = 0, on_numpy: bool | None = None,
@@ -458,9 +467,7 @@ def run_text(
     `block` prescribes the lanes of a block, `on_numpy` whether to run on NumPy: launches that pass
     on results of blocks must agree on both.
     """
-    kernel = _kernels.get(text)
-    if kernel is None:
-        kernel = _kernels[text] = CpuKernel(text, "Q" * (1 + len(arguments)), cost)
+    kernel = for_text(text, 1 + len(arguments), cost)
     if on_numpy is None:
         on_numpy = variants.prefers_numpy(kernel, entries or size)
     kernel.counted += 1

@@ -449,12 +449,15 @@ class Recorder:
             if isinstance(a, Node) and a.op is not LITERAL:
                 schedule.materialize(a)
         given = tuple([self._given(a) for a in arguments])
+        before = _launches_of_texts()
         self._suspend()
         try:
             result = function(*arguments)
             found = _evaluated(result)
         finally:
             self._resume()
+        used = [k for k, count in _launches_of_texts().items() if count != before.get(k, 0)]
+        kernels_of_operations.setdefault(function, {}).update(dict.fromkeys(used))
         known = [self._find(n.data) for n in found]
         numbers = [
             self._result(n.data) if number is None else number
@@ -605,6 +608,14 @@ def _allocated(size: int, dtype: DType, device: Device) -> Node:
 def uninitialized(dtype: DType, size: int, device: Device | None = None) -> Node:
     """A buffer with undefined contents on a device, by default the current one."""
     return _allocated(size, dtype, device or current())
+
+
+kernels_of_operations: dict[Callable, dict[Kernel, None]] = {}
+"""The kernels that recorded operations have launched: those of texts that no program has made."""
+
+
+def _launches_of_texts() -> dict[Kernel, int]:
+    return {k: k.launches for k in current().kernels() if k.program is None}
 
 
 def _argument(a: Any) -> Any:
