@@ -1,6 +1,7 @@
 """Object files of frozen functions: linked, they compute what Python does, bit by bit, for arrays
 that end where they end."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -575,6 +576,59 @@ def test_the_programs_of_the_example_compute_what_python_does(
         expected = frame(Float(x), Float(y), *numbers).numpy()
         np.testing.assert_array_equal(pixels(name, k.size), expected)
         scale *= f(0.96)
+
+
+FROM_FILES = """
+import sys
+import numpy as np
+import drjit.auto
+import drjit as dr
+from drjit.auto.ad import Float
+
+colour, view, mismatch, frame = (dr.load(f"{name}.dr") for name in sys.argv[1:])
+x = Float(np.linspace(-1, 1, 5000, dtype=np.float32))
+y = Float(np.linspace(0, 1, 5000, dtype=np.float32))
+thickness = dr.opaque(Float, 0.2)
+loss = mismatch(thickness, view(dr.opaque(Float, 0.3)))
+plain = drjit.auto.Float
+numbers = [dr.opaque(plain, k) for k in (-0.7, 0.1, 0.5)]
+picture = frame(plain(x), plain(y), *numbers)
+found = *colour(x, y).values(), loss, thickness.grad, picture
+np.savez("found.npz", *[dr.detach(a).numpy() for a in found])
+assert "drjit_examples" not in sys.modules
+"""
+
+
+def test_the_functions_of_the_example_from_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process that has none of their code, they compute what they compute here."""
+    monkeypatch.setattr(leaving_python, "SIZE", 24)
+    colour = leaving_python.export_field(leaving_python.learn(2), tmp_path)
+    functions = (
+        colour,
+        *leaving_python.export_torus(tmp_path),
+        leaving_python.export_frame(tmp_path),
+    )
+    names = "colour", "view", "mismatch", "frame"
+    for name, f in zip(names, functions, strict=True):
+        dr.save(tmp_path / f"{name}.dr", f)
+    environment = {
+        **os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "DRJIT_TIER": "compiled",
+        "DRJIT_NUM_THREADS": "1",
+    }  # fmt: skip
+    command = [sys.executable, "-c", FROM_FILES, *names]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True)
+    _, view, mismatch, frame = functions
+    x, y = (Float(np.linspace(a, 1, 5000, dtype=np.float32)) for a in (-1, 0))
+    thickness = dr.opaque(Float, 0.2)
+    loss = mismatch(thickness, view(dr.opaque(Float, 0.3)))
+    plain = dr.auto.Float
+    picture = frame(plain(x), plain(y), *[dr.opaque(plain, k) for k in (-0.7, 0.1, 0.5)])
+    expected = *colour(x, y).values(), loss, thickness.grad, picture
+    with np.load(tmp_path / "found.npz") as found:
+        for k, a in enumerate(expected):
+            np.testing.assert_array_equal(found[f"arr_{k}"], dr.detach(a).numpy(), strict=True)
 
 
 # ---- What is refused

@@ -587,6 +587,7 @@ def test_arguments_that_were_not_recorded(tmp_path: Path) -> None:
         ((x, k, k), "its arguments differ"),
         ((x, 1.0), "an argument is of type float, UInt in the file"),
         ((x, Camera()), "an argument is of type Camera, UInt in the file"),
+        ((dr.auto.Float(x), k), r"an argument is of type (\S+)\.Float, \1\.ad\.Float in the file"),
     ):
         with pytest.raises(TypeError, match=f"gathered: the file has no recording .*: {why}"):
             f(*arguments)

@@ -41,7 +41,10 @@ def differences(key: tuple, other: tuple) -> list[str]:
             return found + [""] * max(len(key), len(other))
         before = key[k - 1] if k else None
         if isinstance(v, type) and isinstance(w, type):
-            found.append(f"an argument is of type {v.__name__}, {w.__name__} before")
+            names = [v.__name__, w.__name__]
+            if names[0] == names[1]:
+                names = [f"{cls.__module__}.{cls.__name__}" for cls in (v, w)]
+            found.append(f"an argument is of type {names[0]}, {names[1]} before")
         elif before in (bool, int, str, float) and key[k - 1] is other[k - 1]:
             found.append(f"an argument is {v}, {w} before, and each number is recorded for itself")
         elif v in (None, True, False) and w in (None, True, False):
