@@ -20,7 +20,7 @@ order; returns how many it performed. See `schedule.launch_all`."""
 forget: Any = None
 """Makes both forget all plans."""
 plans: Any = None
-"""The plans that both know (`cpu.programs.KnownPrograms`)."""
+"""The plans that both know (`cpu.plans.KnownPrograms`)."""
 collect_nodes: Any = None
 """`structure.collect_nodes`; returns None where Python has to do it."""
 remake: Any = None

@@ -15,7 +15,7 @@ from helpers import settle
 import drjit as dr
 from drjit.flow.freeze import frozen, layout
 from drjit.jit import substitutes
-from drjit.jit.cpu import plans, programs, sequence, variants, warm_up
+from drjit.jit.cpu import plans, sequence, variants, warm_up
 from drjit.llvm.ad import Array3f, Float, TensorXf, UInt
 
 
@@ -24,7 +24,7 @@ def at_once(monkeypatch):
     """Native code performs launches from the first call on."""
     monkeypatch.setattr(sequence, "_OFTEN", 1)
     if places := warm_up.places(plans):
-        monkeypatch.setattr(substitutes, "plans", programs.KnownPrograms(places))
+        monkeypatch.setattr(substitutes, "plans", plans.KnownPrograms(places))
 
 
 @dataclass

@@ -11,7 +11,7 @@ from helpers import growth, settle
 
 import drjit as dr
 from drjit.jit import substitutes
-from drjit.jit.cpu import kernel, memory, plans, programs, sequence, variants, warm_up
+from drjit.jit.cpu import kernel, memory, plans, sequence, variants, warm_up
 from drjit.llvm.ad import Float, Float64, UInt
 
 pytestmark = pytest.mark.skipif(not warm_up.places(plans), reason="other layout of objects")
@@ -24,7 +24,7 @@ def at_once(monkeypatch):
     gc.disable()
     monkeypatch.setattr(variants, "pinned", "compiled")
     monkeypatch.setattr(sequence, "_OFTEN", 1)
-    monkeypatch.setattr(substitutes, "plans", programs.KnownPrograms(warm_up.places(plans)))
+    monkeypatch.setattr(substitutes, "plans", plans.KnownPrograms(warm_up.places(plans)))
     yield
     gc.enable()
 

@@ -11,7 +11,7 @@ import drjit as dr
 from drjit import llvm
 from drjit.jit import device, substitutes
 from drjit.jit.backend import JitBackend
-from drjit.jit.cpu import plans, primitives, programs, runtime, warm_up
+from drjit.jit.cpu import plans, primitives, runtime, warm_up
 from drjit.jit.cpu.device import CPU
 from drjit.jit.device import Buffer, Device, Kernel
 from drjit.jit.ir import dtype as dt
@@ -297,7 +297,7 @@ def test_native_code_tells_devices_apart(second: Second, monkeypatch: pytest.Mon
     found = warm_up.places(plans)
     if not found:
         pytest.skip("other layout of objects")
-    monkeypatch.setattr(substitutes, "collect_nodes", programs.KnownPrograms(found).collect_nodes)
+    monkeypatch.setattr(substitutes, "collect_nodes", plans.KnownPrograms(found).collect_nodes)
     for _ in range(2):
         for mod, n in ((dr.cuda, 1), (llvm, 0)):
             second.calls.clear()

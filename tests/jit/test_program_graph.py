@@ -11,7 +11,7 @@ from helpers import growth
 import drjit as dr
 import drjit.nn as nn
 from drjit.jit import substitutes
-from drjit.jit.cpu import plans, programs, warm_up
+from drjit.jit.cpu import plans, warm_up
 from drjit.jit.device import current
 from drjit.jit.run import schedule
 from drjit.jit.text import structure
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not warm_up.places(plans), reason="other layout 
 
 @pytest.fixture(autouse=True)
 def native(monkeypatch):
-    known = programs.KnownPrograms(warm_up.places(plans))
+    known = plans.KnownPrograms(warm_up.places(plans))
     monkeypatch.setattr(substitutes, "collect_nodes", known.collect_nodes)
     monkeypatch.setattr(substitutes, "remake", known.remake)
     schedule.forget_kernels()

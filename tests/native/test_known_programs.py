@@ -11,7 +11,7 @@ from helpers import growth, settle
 
 import drjit as dr
 from drjit.jit import substitutes
-from drjit.jit.cpu import kernel, memory, plans, programs, variants, warm_up
+from drjit.jit.cpu import kernel, memory, plans, variants, warm_up
 from drjit.jit.native import objects
 from drjit.jit.run import schedule
 from drjit.llvm import Bool, Float, Float16, Float64, Int, UInt, UInt64
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not warm_up.places(plans), reason="other layout 
 @pytest.fixture
 def taken(monkeypatch):
     """The numbers of nodes that native code has evaluated."""
-    known, found = programs.KnownPrograms(warm_up.places(plans)), []
+    known, found = plans.KnownPrograms(warm_up.places(plans)), []
     find = known.repeat
 
     def repeat(roots, device):
@@ -231,7 +231,7 @@ def test_launches_are_counted(taken):
 
 
 def test_more_programs_than_are_kept(taken, monkeypatch):
-    monkeypatch.setattr(programs, "MOST", 3)
+    monkeypatch.setattr(plans, "MOST", 3)
     for _ in range(3):
         for size in range(1, 12):
             x = data(Float, size)

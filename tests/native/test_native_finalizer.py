@@ -11,19 +11,19 @@ import pytest
 from helpers import growth
 
 import drjit as dr
-from drjit.jit.cpu import memory, plans, programs, runtime, warm_up
+from drjit.jit.cpu import memory, plans, runtime, warm_up
 from drjit.jit.ir import dtype as dt
 
 places = warm_up.places(plans)
 pytestmark = pytest.mark.skipif("finalize" not in places, reason="other layout of objects")
-in_python = programs._FINALIZED["other"]
+in_python = plans._FINALIZED["other"]
 
 
 @pytest.fixture(params=["native", "Python"], autouse=True)
 def way(request):
     before = vars(memory.Buffer)["__del__"]
     if request.param == "native":
-        programs.install_finalizer(places["finalize"])
+        plans.install_finalizer(places["finalize"])
         assert type(vars(memory.Buffer)["__del__"]) is types.WrapperDescriptorType
     else:
         memory.Buffer.__del__ = in_python
@@ -120,8 +120,8 @@ def test_results_are_right():
 def test_the_end_of_a_process():
     program = (
         "import drjit as dr, sys\n"
-        "from drjit.jit.cpu import plans, programs, warm_up\n"
-        "programs.install_finalizer(warm_up.places(plans)['finalize'])\n"
+        "from drjit.jit.cpu import plans, warm_up\n"
+        "plans.install_finalizer(warm_up.places(plans)['finalize'])\n"
         "x = dr.arange(dr.llvm.Float, 1000) + 1\n"
         "dr.eval(x)\n"
         "sys.kept = [x, dr.llvm.Float(x.numpy()), dr.copy(x)]\n"

@@ -10,7 +10,7 @@ import native_samples
 import pytest
 
 from drjit.array import native_operators
-from drjit.jit.cpu import programs
+from drjit.jit.cpu import plans as cpu_plans
 from drjit.jit.native import division, language, objects, operators, plans
 
 llvm = pytest.importorskip("llvmlite.binding")
@@ -166,7 +166,7 @@ def test_what_the_language_lacks(statement: str) -> None:
 
 
 def test_modules_may_have_functions_of_one_name() -> None:
-    rooms = programs, native_operators  # which know where objects have their fields
+    rooms = cpu_plans, native_operators  # which know where objects have their fields
     assert all(room.objects is objects for room in rooms)
     text = language.module_text([plans.repeat_plan, operators.recorded_binary])
     assert "i64 @scan.is_equal(" in text and "i64 @operators.is_equal(" in text

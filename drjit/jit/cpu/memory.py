@@ -193,7 +193,7 @@ class Buffer(device.Buffer):
         return np.asarray(_Export(self, dtype, size))
 
     # At interpreter exit, globals may be gone before the last buffer: hence the defaults. Programs
-    # with many launches get native code for memory of the pool (`programs.install_finalizer`).
+    # with many launches get native code for memory of the pool (`plans.install_finalizer`).
     def __del__(self, _use=_use, _runtime=runtime, _finalizing=sys.is_finalizing) -> None:
         block = self._block
         free = block.free

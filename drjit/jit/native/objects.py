@@ -469,7 +469,7 @@ class Pool(Structure):
     handles: Array[Word] = words(256)
 
 
-# ---- Programs and plans (drjit.jit.cpu.programs, plans, sequence)
+# ---- Programs and plans (drjit.jit.cpu.plans, sequence)
 
 VISITS, NOTES, KEY_WORDS, MOST_LITERALS = 1 << 16, 1 << 14, 1 << 16, 1 << 11
 POSITIONS = 1 << 12
