@@ -19,6 +19,7 @@ from _thread import get_ident
 from collections.abc import Iterator
 from itertools import chain, starmap
 from typing import Any
+from weakref import ref
 
 FEW = 20_000  # objects of a process that has imported NumPy, but has computed nothing
 # More than the objects that Python 3.12 hides during a collection, since they are immortal. A
@@ -32,11 +33,9 @@ _RELEASING = ("drjit.", "llvmlite.")  # whose finalizers release memory only
 PAUSED = 1 << 30  # the threshold while it is paused: never reached, and no program has it
 program_threshold: int | None = None
 """The program's own threshold, while ours is in force: see `defer`."""
-pauses: list[Any] = []
-"""The reasons for which the collector is paused."""
+pauses: set[Any] = set()
+"""The reasons for which the collector is paused, or weak references to them."""
 _before = 700  # the threshold before the pause
-exempt_threads: set[int] = set()
-"""Threads in which `catch_up` does nothing."""
 _hides_finalizers: bool | None = None  # whether `hide_objects` has; None if it has hidden nothing
 
 
@@ -113,7 +112,7 @@ def objects_of(cls: type) -> list:
 def pause(reason: Any) -> None:
     """Pauses the collector until all reasons for that are gone. If the program disables it
     meanwhile, it stays disabled."""
-    pauses.append(reason)
+    pauses.add(reason)
     pause_again()
 
 
@@ -129,10 +128,7 @@ def pause_again() -> None:
 
 def end_pause(reason: Any) -> None:
     """Withdraws a reason for a pause, which ends with the last one."""
-    try:  # noqa: SIM105 (where there is no memory left, `contextlib.suppress` would fail)
-        pauses.remove(reason)
-    except ValueError:
-        pass
+    pauses.discard(reason)
     if not pauses:
         _restore()
 
@@ -149,35 +145,36 @@ def _restore() -> None:
 class paused:
     """Pauses the collector in a block of statements. `catch_up` does nothing there either."""
 
-    __slots__ = ("_is_first",)
+    __slots__ = ("__weakref__", "_reason", "thread")
 
     def __enter__(self) -> None:
         global _before
-        self._is_first = (ident := get_ident()) not in exempt_threads
-        try:
-            exempt_threads.add(ident)
-            pauses.append(self)
-            young, middle, old = gc.get_threshold()  # as in `pause_again`
-            if young != PAUSED and young:
-                _before = young
-                gc.set_threshold(PAUSED, middle, old)
-        except BaseException:  # an interrupt
-            self.__exit__()
-            raise
+        self.thread = get_ident()
+        # An interrupt may end `__exit__` before its first statement. Then, this object dies.
+        self._reason = ref(self, pauses.discard)
+        pauses.add(self._reason)
+        young, middle, old = gc.get_threshold()  # as in `pause_again`
+        if young != PAUSED and young:
+            _before = young
+            gc.set_threshold(PAUSED, middle, old)
 
     def __exit__(self, *_: object) -> None:
-        if self._is_first:
-            exempt_threads.discard(get_ident())
-        end_pause(self)
+        end_pause(getattr(self, "_reason", None))
 
 
 def catch_up() -> None:
     """Collects in this thread, if a collection was due while the collector was paused."""
-    if pauses and gc.isenabled() and get_ident() not in exempt_threads:
+    if pauses and gc.isenabled() and get_ident() not in _pausing_threads():
         young, middle, _ = gc.get_threshold()
         count, older, _ = gc.get_count()
         if young == PAUSED and count > _before:
             gc.collect(1 if older > middle else 0)
+
+
+def _pausing_threads() -> set[int | None]:
+    """Returns which threads are in blocks of statements with a pause."""
+    found = [reason() for reason in pauses.copy() if type(reason) is ref]
+    return {getattr(p, "thread", None) for p in found}
 
 
 def defer() -> None:

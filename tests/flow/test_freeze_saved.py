@@ -687,6 +687,7 @@ def slowly(x: Float) -> Float:
     return x
 
 
+@pytest.mark.processor  # the emulated GPU would take minutes
 def test_what_is_still_being_computed(tmp_path: Path) -> None:
     offset = dr.opaque(Float, 1, 3)
 

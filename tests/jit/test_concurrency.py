@@ -178,6 +178,24 @@ def test_no_finalizer_runs_in_a_thread_of_the_package_at_work(monkeypatch):
     assert seen == [("before", False), ("at work", True), ("after", False)]
 
 
+def test_a_pause_ends_where_an_interrupt_comes_before_its_end(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    x = dr.arange(Float, 100)
+    monkeypatch.setattr(collector.paused, "__exit__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        dr.eval(dr.sin(x * 0.25) / (x + 3))  # a new program
+    with pytest.raises(KeyboardInterrupt):
+        dr.while_loop((x,), lambda x: x < 5, lambda x: (x + 2,))
+    monkeypatch.undo()
+    settle()
+    with collector.paused():
+        assert len(collector.pauses) == 1
+    assert not collector.pauses and gc.get_threshold()[0] != collector.PAUSED
+    assert dr.eval(dr.sin(x * 0.25) / (x + 3))
+
+
 @pytest.mark.parametrize("change", [collector.defer, collector.resume])
 def test_a_pause_by_another_thread_while_the_threshold_changes(change, monkeypatch):
     """Python may run another thread between any two calls."""
