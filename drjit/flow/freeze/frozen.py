@@ -153,7 +153,7 @@ class FrozenFunction:
         self._keep(family, recording, implicit, self._implicit(tree))
         return result
 
-    def call_with(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def _call_with(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The same for arguments as functions of Python take them."""
         inputs = (*args, *kwargs.values()) if kwargs else args
         return self.call((args, kwargs), (len(args), *kwargs), inputs)
@@ -379,7 +379,7 @@ class Frozen(FrozenFunction):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self.enabled:
             return self.f(*args, **kwargs)
-        return self.call_with(args, kwargs)
+        return self._call_with(args, kwargs)
 
     def _run(self, tree: tuple[tuple, dict]) -> Any:
         args, kwargs = tree

@@ -44,7 +44,7 @@ class SavedFunction(FrozenFunction):
         self.reader = reader
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.call_with(args, kwargs)
+        return self._call_with(args, kwargs)
 
     def __repr__(self) -> str:
         return f"<frozen function {self.__name__}, from a file>"

@@ -61,7 +61,7 @@ class Writer:
     def __init__(self) -> None:
         self.arrays: list[np.ndarray] = []
         self.kernels: dict[Kernel, int] = {}
-        self.texts_of_operations: dict[Kernel, None] = {}
+        self.texts_of_operations: dict[Any, None] = {}
         """The kernels of operations, which programs do not have; those of GPUs are left out."""
         self.classes: dict[str, Any] = {}
         """The kinds and fields of classes of the program, by name."""
