@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import slowly
 from support.linked import Linked
 
 import drjit as dr
@@ -318,15 +319,6 @@ def test_what_it_captures_is_as_it_is_now(tmp_path: Path) -> None:
     x = values(Float, 100).numpy()
     assert [*library.structures] == ["step"]  # what it recorded for other literals is left out
     np.testing.assert_array_equal(library(x=x, result_capacity=100)["result"], 7 * x)
-
-
-@dr.syntax
-def slowly(x: Float) -> Float:
-    i = UInt(0)
-    while i < 20_000_000:
-        x = x * 0.5 + 1
-        i += 1
-    return x
 
 
 def test_what_it_captures_may_still_be_computed(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import slowly
 from support.damaging import mutated, mutated_members
 
 import drjit as dr
@@ -676,15 +677,6 @@ def test_what_has_yet_to_be_computed(tmp_path: Path) -> None:
     offset = offset * 2 + 5
     dr.save(tmp_path / "f.dr", f)
     assert same(dr.load(tmp_path / "f.dr")(floats(3)), floats(3) + 7)
-
-
-@dr.syntax
-def slowly(x: Float) -> Float:
-    i = UInt(0)
-    while i < 20_000_000:
-        x = x * 0.5 + 1
-        i += 1
-    return x
 
 
 @pytest.mark.processor  # the emulated GPU would take minutes

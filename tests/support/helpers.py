@@ -54,6 +54,16 @@ def allocate_by(patch: Any, allocate: Callable) -> None:
         patch.setattr(ALLOCATOR, "allocate_all", allocate_all)
 
 
+@dr.syntax
+def slowly(x: Any) -> Any:
+    """Computes 2 from 1, or any other number, in some 50 ms for few entries."""
+    i = dr.uint32_array_t(x)(0)
+    while i < 20_000_000:
+        x = x * 0.5 + 1
+        i += 1
+    return x
+
+
 def settle(collect: bool = True) -> None:
     """Waits until no thread compiles or writes to the cache, whose objects a test would count, and
     collects garbage if asked to. Native operators do not come meanwhile."""
