@@ -42,6 +42,7 @@ from drjit.function.exchange.array_file import FileFormatError
 from drjit.jit import processor
 from drjit.jit.cpu import variants
 from drjit.jit.device import find
+from drjit.jit.run.freeze import kernels_of_operations
 from drjit.opt import Adam
 from drjit_examples import neural_field
 
@@ -174,6 +175,15 @@ def test_kernels_do_what_they_did(tmp_path: Path) -> None:
     known = [k.work for k in device.kernels() if k.loops]
     device.forget_kernels()
     assert dr.load(tmp_path / "f.dr").reader.kernels[0].work in known
+
+
+def test_kernels_of_operations_are_kept_once() -> None:
+    sizes = []
+    for _ in range(3):
+        dr.freeze(lambda x: dr.cumsum(x))(floats(8))
+        sizes.append(sum(map(len, kernels_of_operations.values())))
+        dr.flush_kernel_cache()
+    assert sizes[0] and len({*sizes}) == 1
 
 
 def test_state_lives_on_in_the_function(tmp_path: Path) -> None:

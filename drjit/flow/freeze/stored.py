@@ -212,8 +212,7 @@ class Reader:
         if module.startswith(f"{_PACKAGE}.jit."):
             importlib.import_module(module)
         found = freeze.operations[name]
-        launched = freeze.kernels_of_operations.setdefault(found, {})
-        launched.update(dict.fromkeys(self.texts_of_operations))  # it may be saved again
+        freeze.note_kernels(found, self.texts_of_operations)  # it may be saved again
         return found
 
     def cls(self, name: str) -> Any:
@@ -317,7 +316,7 @@ def _written_operation(w: Writer, f: Any) -> str:
     name = f"{f.__module__}:{f.__qualname__}"
     if name not in freeze.operations:
         raise TypeError(f"the function {f.__qualname__}")
-    launched = freeze.kernels_of_operations.get(f, ())
+    launched = freeze.kernels_of_operations.get(f, {}).values()
     w.texts_of_operations.update({k: None for k in launched if k.device.on_host})
     return name
 

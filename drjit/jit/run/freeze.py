@@ -11,7 +11,7 @@ import gc
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import wraps
 from itertools import groupby
 from typing import Any
@@ -457,7 +457,7 @@ class Recorder:
         finally:
             self._resume()
         used = [k for k, count in _launches_of_texts().items() if count != before.get(k, 0)]
-        kernels_of_operations.setdefault(function, {}).update(dict.fromkeys(used))
+        note_kernels(function, used)
         known = [self._find(n.data) for n in found]
         numbers = [
             self._result(n.data) if number is None else number
@@ -610,8 +610,15 @@ def uninitialized(dtype: DType, size: int, device: Device | None = None) -> Node
     return _allocated(size, dtype, device or current())
 
 
-kernels_of_operations: dict[Callable, dict[Kernel, None]] = {}
-"""The kernels that recorded operations have launched: those of texts that no program has made."""
+kernels_of_operations: dict[Callable, dict[tuple[Device, str], Kernel]] = {}
+"""The kernels that recorded operations have launched, by their texts, which no program has made:
+one for each, however often `dr.flush_kernel_cache` has made room for another."""
+
+
+def note_kernels(function: Callable, kernels: Iterable[Kernel]) -> None:
+    """Takes note of kernels that an operation has launched."""
+    found = kernels_of_operations.setdefault(function, {})
+    found.update({(k.device, k.text): k for k in kernels})
 
 
 def _launches_of_texts() -> dict[Kernel, int]:
