@@ -25,9 +25,13 @@ MOST_BYTES = 12_000_000  # a tenth of that in a page
 _METADATA = re.compile(r"(?:,? !(?!dbg\b)[\w.]+ !\d+)+(?=,|$| \{)| #\d+(?=$| \{|, )")
 _LOCATION = re.compile(r"^!(\d+) = !DILocation\(line: (\d+)", re.M)
 _DBG = re.compile(r",? !dbg !(\d+)")
-_BLOCK = re.compile(r"[.$]?L_*BB\d+_\d+:")
+_BLOCK = re.compile(r"[.$]?L_*BB\d+_\d+:|\.L_x_\d+:")
 _DEPTH = re.compile(r"in Loop: .*Depth=(\d+)|=>\s*This (?:Inner )?Loop Header: Depth=(\d+)")
 _CALL = re.compile(r"\s+(?:call[\w.]*|bl)\s+(?:\([^)]*\), *)?\"?([\w.$*%]+)")
+_SASS = re.compile(
+    r'\s+//## File ".*", line (?P<place>\d+)|\s+/\*\w{4,}\*/ +(?P<code>.*?) ;|(?P<label>[$.\w]+:)$'
+)
+_SPILLS = {"STL": "Spill", "LDL": "Reload"}  # to and from memory of a thread's own
 _LOOP = "loop"  # the remark on a label where a loop begins
 _WIDTHS = {64: "AVX-512", 32: "AVX2", 16: "NEON"}
 
@@ -47,13 +51,14 @@ class Row(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """LLVM IR with the line of the kernel's text of each of its lines, machine code, its kind, and
-    which passes LLVM ran."""
+    """LLVM IR with the line of the kernel's text of each of its lines, assembly, its kind, which
+    passes LLVM ran, and what the assembly became, where that is something else."""
 
     ir: list[tuple[str, int]]
     rows: list[Row]
     kind: str
     passes: str = ""
+    sass: Sequence[Row] = ()
 
 
 def describe(entries: Sequence[dict[str, Any]], kernels: Sequence[Any], notes: list[str]) -> None:
@@ -74,17 +79,18 @@ def describe(entries: Sequence[dict[str, Any]], kernels: Sequence[Any], notes: l
                 said.append(f"There is no listing ({type(error).__name__}: {error}).")
         if found.rows:
             said += words(it, found)
-            size = sum([len(row[0]) + 8 for row in (*found.ir, *found.rows)])
+            size = sum([len(row[0]) + 8 for row in (*found.ir, *found.rows, *found.sass)])
             if size > room:
                 said.append("Its listing is too long for this report.")
                 found, left = Listing([], [], ""), left + 1
             else:
                 room -= size
-        present = {row.line for row in found.rows}
+        present = {row.line for row in (*found.rows, *found.sass)}
         entry |= {
             "ir": [text for text, _ in found.ir], "ir_lines": [line for _, line in found.ir],
             "asm": [row.text for row in found.rows], "asm_lines": [row.line for row in found.rows],
-            "asm_kind": found.kind,
+            "asm_kind": found.kind, "sass": [row.text for row in found.sass],
+            "sass_lines": [row.line for row in found.sass],
             "absorbed": absorbed(entry["text"], present) if present else [],
         }  # fmt: skip
     if left:
@@ -155,7 +161,8 @@ def _with_remarks(machine: Any) -> Any:
 
 
 def of_gpu(it: Any) -> Listing:
-    """Returns the listing of a kernel of a GPU, as PTX."""
+    """Returns the listing of a kernel of a GPU, as PTX, and as SASS where there are the tools."""
+    from ..jit.cuda import assembler
     from ..jit.cuda.kernel import ONE_LANE
     from ..jit.target.cuda import module as gpu
     from ..jit.target.cuda import nvptx
@@ -175,7 +182,8 @@ def of_gpu(it: Any) -> Listing:
         module = c.module(ir)
         optimized = str(module)
         code = llvm.emit(c.machine(level), module, False).decode()
-    return Listing(without_metadata(optimized), assembly(code, "//"), "PTX")
+    made = sass(assembler.disassembled(capability, code, it.name))
+    return Listing(without_metadata(optimized), assembly(code, "//"), "PTX", sass=made)
 
 
 def _for_gpu(capability: tuple[int, int], level: int) -> Any:
@@ -236,6 +244,28 @@ def assembly(code: str, comment: str) -> list[Row]:
     return _filled(rows)
 
 
+def sass(text: str) -> list[Row]:
+    """Returns the functions in a text of `nvdisasm`: labels and instructions."""
+    rows: list[Row] = []
+    place = 0
+    for found in filter(None, map(_SASS.match, text.split("\n"))):
+        if found["place"]:
+            place = int(found["place"])
+        elif code := found["code"]:
+            rows.append(Row("    " + code, place, 0, _SPILLS.get(_instruction(code)[:3], "")))
+        elif _BLOCK.match(found["label"]):
+            rows.append(Row(found["label"], 0))
+        elif not found["label"].startswith("."):
+            place = 0
+            rows.append(Row(found["label"], 0))
+    return _filled(rows)
+
+
+def _instruction(code: str) -> str:
+    """Returns the name of an instruction in SASS, which may have a predicate before it."""
+    return code.split()[code.lstrip().startswith("@")]
+
+
 def absorbed(text: Sequence[str], present: Container[int]) -> list[list[int]]:
     """Returns the statements of a kernel's text without an instruction of their own, each with the
     one whose instructions do their work: a product fused into a sum, a mask that is only tested."""
@@ -288,6 +318,7 @@ def words(it: Any, found: Listing) -> list[str]:
         deepest = max([row.depth for row in inner])
         said.append(f"{loops} loops, that over packets included, up to {deepest} in each other.")
     said += _about_spills(inner)
+    said += _about_sass(found.sass) if found.sass else []
     called = [m for row in inner if (m := _CALL.match(row.text))]
     if called:
         names = ", ".join(sorted({m[1] for m in called}))
@@ -320,6 +351,20 @@ def _about_spills(inner: Iterable[Row]) -> list[str]:
         return []
     what = f"{_count(stores, 'value')} spilled to the stack and {_count(loads, 'reload')} in loops"
     return [f"{what}: more values are in use than there are registers."]
+
+
+def _about_sass(rows: Sequence[Row]) -> list[str]:
+    """Says what a thread of a GPU runs and takes. NOPs fill up the end of the code."""
+    names = [_instruction(row.text) for row in rows if row.is_instruction]
+    used = re.findall(r"\bR(\d+)", " ".join([row.text for row in rows]))
+    count = _count(sum([name != "NOP" for name in names]), "instruction")
+    said = [f"The machine code has {count}, with registers up to R{max(map(int, used), default=0)}."]
+    accesses = [name for name in names if name.startswith(("LDG", "STG"))]
+    for width, nbytes in ((".128", 16), (".64", 8)):
+        if n := sum([width in name for name in accesses]):
+            of = f"{len(accesses)} loads and stores {'is' if n == 1 else 'are'}"
+            said.append(f"{n} of its {of} of {nbytes} bytes.")
+    return said
 
 
 def _about_memory(text: str, inner: Iterable[Row]) -> list[str]:

@@ -36,6 +36,7 @@ const nameSwitch = redraw => el("button", {"aria-pressed": named,
 
 views.kernel = (() => {
   const NAMES = {program: "Program", text: "Kernel text", ir: "LLVM IR", asm: "Assembly"};
+  if (data.kernels.some(k => k.sass?.length)) NAMES.sass = "SASS";
   const hidden = new Set();
   let chosen = 0, kernel, columns, body, about, select, pinned = false, pointed = ["text", -1];
 
@@ -72,9 +73,9 @@ views.kernel = (() => {
   function draw(name, index) {
     const text = (kernel.text || []).map((_, k) => [kernelLine(kernel, k + 1), k + 1, [k]]);
     const contents = {program: programLines(), text, ir: listed(kernel.ir, kernel.ir_lines),
-      asm: listed(kernel.asm, kernel.asm_lines)};
+      asm: listed(kernel.asm, kernel.asm_lines), sass: listed(kernel.sass, kernel.sass_lines)};
     columns = {};
-    for (const [column, lines] of Object.entries(contents)) if (!hidden.has(column)) {
+    for (const [column, lines] of Object.entries(contents)) if (column in NAMES && !hidden.has(column)) {
       const rows = lines.map(([html, number, used]) => codeLine(number, html,
         used === null ? "div.gap" : column === "program" && used.length ? "div.used" : "div"));
       const box = el("div.code", {tabindex: 0, role: "region", "aria-label": NAMES[column],

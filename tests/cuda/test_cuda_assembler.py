@@ -220,7 +220,7 @@ def test_tools_that_do_not_work_are_passed_over(monkeypatch, tmp_path, capfd):
     monkeypatch.setattr(assembler.shutil, "which", lambda name: None)
     monkeypatch.setenv("CUDA_HOME", "")
     monkeypatch.setenv("CUDA_PATH", "")
-    assert str(program) in [*assembler._programs()]
+    assert str(program) in [*assembler.programs("ptxas")]
     found = assembler.tools.__wrapped__()
     assert not any(getattr(t, "path", "") == str(program) for t in found)
     assert "ptxas does not say its version" in capfd.readouterr().err
@@ -235,7 +235,7 @@ def test_tools_of_wheels_are_found(monkeypatch, tmp_path):
     assert {"nvjitlink", "cu13"} <= {p.name for p in assembler._wheels()}
     library = tmp_path / "nvidia" / "nvjitlink" / "lib" / "libnvJitLink.so.12"
     assert str(library) in [*assembler._libraries()]
-    assert str(tmp_path / "nvidia/cu13/bin/ptxas") in [*assembler._programs()]
+    assert str(tmp_path / "nvidia/cu13/bin/ptxas") in [*assembler.programs("ptxas")]
 
 
 @pytest.mark.parametrize("tool", ["ptxas"], indirect=True)

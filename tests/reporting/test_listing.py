@@ -15,6 +15,7 @@ import pytest
 
 import drjit as dr
 from drjit import nn
+from drjit.jit.cuda import assembler
 from drjit.jit.device import devices
 from drjit.jit.run import cache
 from drjit.jit.target import simd
@@ -262,6 +263,34 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not entry["asm"] and "too long" in entry["words"][-1]
 
 
+_SASS = """\t.target\tsm_90
+.text.k1:
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+\t//## File "kernel", line 3
+        /*0010*/              @!P0 LDG.E.128 R8, desc[UR4][R2.64] ;
+.L_x_1:
+\t//## File "kernel", line 4
+        /*0020*/                   STL.64 [R1], R8 ;
+        /*0030*/                   BRA `(.L_x_1) ;
+$k1$other_1:
+        /*0040*/                   RET.REL.NODEC R2 `(k1) ;
+        /*0050*/                   NOP;
+        /*0060*/                   NOP ;
+"""
+
+
+def test_lines_of_sass() -> None:
+    rows = listing.sass(_SASS)
+    assert [row.line for row in rows] == [3, 3, 0, 4, 4, 0, 0, 0]
+    assert [row.text for row in rows if not row.is_instruction] == [".L_x_1:", "$k1$other_1:"]
+    assert [row.remark for row in rows if row.remark] == ["Spill"]
+    words = listing._about_sass(rows)
+    assert words == [
+        "The machine code has 5 instructions, with registers up to R8.",
+        "1 of its 1 loads and stores is of 16 bytes.",
+    ]
+
+
 _ON_GPU = """
 import json
 import drjit as dr
@@ -285,3 +314,10 @@ def test_ptx() -> None:
     assert any("div.rn.f32" in row for row, line in rows if line == division)
     has = {*entry["asm_lines"], *[line for line, _ in entry["absorbed"]]}
     assert statements("\n".join(entry["text"])) <= has
+    if not (assembler.tools() and [*assembler.programs("nvdisasm")]):
+        assert not entry["sass"]
+        return
+    rows = [*zip(entry["sass"], entry["sass_lines"], strict=True)]
+    assert any("MUFU.RCP" in row for row, line in rows if line == division)
+    assert {line for _, line in rows} <= {0, *range(1, len(entry["text"]) + 1)}
+    assert any("with registers up to" in word for word in entry["words"])

@@ -294,6 +294,23 @@ def test_a_line_lights_up_what_belongs_to_it(opened: Browser, report: Path):
 
 
 @needs_browser
+def test_machine_code_of_gpus_has_a_column(opened: Browser, tmp_path: Path):
+    data = example()
+    kernel = data["kernels"][0]
+    kernel |= {"asm_kind": "PTX", "sass": ["k:", "    MUFU.RCP R2, R3"], "sass_lines": [0, 5]}
+    path = tmp_path / "gpu.html"
+    path.write_text(html(data), "utf-8")
+    opened.open(path, "#kernel/0")
+    titles = "return [...document.querySelectorAll('.columns h2')].map(h => h.textContent)"
+    assert [t.split(" ")[0] for t in opened.run(titles)[3:]] == ["PTX", "SASS"]
+    opened.hover(*opened.center("[data-column=sass] > :nth-child(2)"))
+    lit = opened.run(LIT)
+    assert lit["text"] == [5] and lit["sass"] == [2]
+    opened.open(path, "#kernel/1")
+    assert "does not hold it" in text(opened, "[data-column=sass]")
+
+
+@needs_browser
 def test_a_kernel_in_words_and_names(opened: Browser):
     opened.press("3")
     about = text(opened, "#view-kernel .panel")

@@ -1,7 +1,6 @@
 """What kernels take, according to `ptxas -v`, and their instructions, according to `nvdisasm`."""
 
 import re
-import shutil
 import subprocess
 import tempfile
 from collections import Counter
@@ -29,8 +28,7 @@ def ptxas() -> Ptxas | None:
 
 def nvdisasm() -> str | None:
     """Returns the program `nvdisasm`, if there is one."""
-    found = [p / "bin" / "nvdisasm" for p in assembler._wheels()]
-    return shutil.which("nvdisasm") or next((str(p) for p in found if p.exists()), None)
+    return next(assembler.programs("nvdisasm"), None)
 
 
 def joined(texts: dict[str, str]) -> str:
@@ -68,7 +66,7 @@ def resources(tool: Ptxas, ptx: str, target: str) -> dict[str, Resources]:
     with tempfile.TemporaryDirectory(prefix="drjit-") as folder:
         source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
-        done = tool._run("-v", f"-arch={target}", str(source), "-o", str(result))
+        done = assembler.run(tool.path, "-v", f"-arch={target}", str(source), "-o", str(result))
     text = done.stderr + done.stdout
     if done.returncode:
         raise AssemblerError(assembler.explain(text.replace(f"{source}", "PTX"), ptx, tool.name))

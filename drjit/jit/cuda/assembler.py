@@ -2,7 +2,8 @@
 by the compiler in the driver.
 
 The tools are the library nvJitLink (`pip install nvidia-nvjitlink`) and the program `ptxas`
-(`pip install nvidia-cuda-nvcc`, or a CUDA toolkit).
+(`pip install nvidia-cuda-nvcc`, or a CUDA toolkit). The program `nvdisasm` shows what they make
+(`pip install nvidia-cuda-nvdisasm`, or a toolkit).
 """
 
 import ctypes
@@ -30,6 +31,12 @@ class AssemblerError(RuntimeError):
     """PTX that is not valid. The text contains the tool's message, and the lines that it names."""
 
 
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    """Runs a tool, and returns what it printed."""
+    flags = subprocess.CREATE_NO_WINDOW if _WINDOWS else 0  # type: ignore[attr-defined]
+    return subprocess.run(command, capture_output=True, text=True, creationflags=flags)
+
+
 class Ptxas:
     """The program `ptxas`. `version` is that of the CUDA toolkit to which it belongs."""
 
@@ -37,19 +44,14 @@ class Ptxas:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        version = re.search(r"release (\d+)\.(\d+)", self._run("--version").stdout)
+        version = re.search(r"release (\d+)\.(\d+)", run(path, "--version").stdout)
         if version is None:
             raise OSError(f"{path} does not say its version")
         self.version = int(version[1]), int(version[2])
 
-    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        flags = subprocess.CREATE_NO_WINDOW if _WINDOWS else 0  # type: ignore[attr-defined]
-        return subprocess.run(
-            [self.path, *arguments], capture_output=True, text=True, creationflags=flags
-        )
-
-    def assemble(self, ptx: str, target: str) -> bytes:
-        """Returns the machine code for a target such as `sm_90`.
+    def assemble(self, ptx: str, target: str, *options: str) -> bytes:
+        """Returns the machine code for a target such as `sm_90`. The options are those of both
+        tools.
 
         Raises:
             AssemblerError: the PTX is not valid, or the tool does not know the target.
@@ -57,7 +59,7 @@ class Ptxas:
         with tempfile.TemporaryDirectory(prefix="drjit-") as folder:
             source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
             source.write_text(ptx)
-            done = self._run(f"-arch={target}", str(source), "-o", str(result))
+            done = run(self.path, *options, f"-arch={target}", str(source), "-o", str(result))
             if done.returncode:
                 text = (done.stderr + done.stdout).replace(f"{source}", "PTX")
                 raise AssemblerError(explain(text, ptx, self.name))
@@ -87,10 +89,11 @@ class NvJitLink:
         self.library.nvJitLinkVersion(byref(major), byref(minor))
         self.version = major.value, minor.value
 
-    def assemble(self, ptx: str, target: str) -> bytes:
+    def assemble(self, ptx: str, target: str, *options: str) -> bytes:
         library, linker = self.library, c_void_p()
-        options = (c_char_p * 2)(f"-arch={target}".encode(), b"-O3")
-        code = library.nvJitLinkCreate(byref(linker), 2, options)
+        texts = [text.encode() for text in (f"-arch={target}", "-O3", *options)]
+        given = (c_char_p * len(texts))(*texts)
+        code = library.nvJitLinkCreate(byref(linker), len(texts), given)
         try:
             text = ptx.encode()
             code = code or library.nvJitLinkAddData(linker, _PTX, text, len(text), b"PTX")
@@ -134,7 +137,7 @@ class DriverCompiler:
 def tools() -> tuple[Tool, ...]:
     """Returns the tools of this machine, the fastest one first."""
     usable: list[Tool] = []
-    for make, candidates in ((NvJitLink, _libraries()), (Ptxas, _programs())):
+    for make, candidates in ((NvJitLink, _libraries()), (Ptxas, programs("ptxas"))):
         for path in candidates:
             try:
                 usable.append(make(path))
@@ -160,10 +163,12 @@ def _libraries() -> Iterator[str]:
         yield from map(str, folder.glob(pattern))
 
 
-def _programs() -> Iterator[str]:
-    name = "ptxas.exe" if _WINDOWS else "ptxas"
-    if on_path := shutil.which("ptxas"):
+def programs(name: str) -> Iterator[str]:
+    """Returns where there are programs of NVIDIA's with a name, the one that a shell would find
+    first."""
+    if on_path := shutil.which(name):
         yield on_path
+    name += ".exe" * _WINDOWS
     toolkits = [os.environ[v] for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)]
     for folder in (*_wheels(), *map(Path, toolkits), Path("/usr/local/cuda")):
         if (folder / "bin" / name).exists():
@@ -200,6 +205,26 @@ def for_capability(capability: tuple[int, int], ptx: str, name: str) -> bytes:
             text = "kernel %s: %s makes no code for compute capability %d.%d (%s)"
             log.log(log.LogLevel.Info, text, name, tool.name, *capability, error)
     return ptx.encode() + b"\0"
+
+
+def disassembled(capability: tuple[int, int], ptx: str, name: str) -> str:
+    """Returns the machine code of PTX as a text, in which comments name the lines of its `.loc`; an
+    empty text where a tool for that is missing, or fails."""
+    program, tool = next(programs("nvdisasm"), None), next(iter(tools()), None)
+    if program is None or tool is None:
+        return ""
+    ptx = re.sub(r"^(\.target .*), debug$", r"\1", ptx, flags=re.M)  # or nothing is optimized
+    try:
+        with tempfile.TemporaryDirectory(prefix="drjit-") as folder:
+            file = Path(folder, "kernel.cubin")
+            file.write_bytes(tool.assemble(ptx, _target(capability, ptx), "-lineinfo"))
+            done = run(program, "-g", "-c", str(file))
+        problem = done.stderr if done.returncode else ""
+    except (AssemblerError, OSError) as error:
+        problem = str(error)
+    if problem:
+        log.log(log.LogLevel.Info, "kernel %s: there is no SASS (%s)", name, problem)
+    return "" if problem else done.stdout
 
 
 def _target(capability: tuple[int, int], ptx: str) -> str:
