@@ -305,8 +305,11 @@ def normalized_axis(axis: int, ndim: int, what: str | UserCall) -> int:
     """Returns an axis counted from the front.
 
     Raises:
+        TypeError: it is no integer.
         RuntimeError: it is out of range.
     """
+    if not is_integer(axis):
+        raise TypeError(f"{what}: 'axis' must be an int, not {axis!r}")
     result = axis + ndim if axis < 0 else axis
     if not 0 <= result < ndim:
         raise RuntimeError(
@@ -328,7 +331,7 @@ def shape_of(value: Any, what: str) -> tuple[int, ...]:
 
 
 def size_tuple(shape: Any, what: str) -> tuple[int, ...] | int:
-    """Checks a `shape` argument: an int, or a tuple of ints.
+    """Checks a `shape` argument, an int or a sequence of ints, of which it returns a tuple.
 
     Raises:
         TypeError: it is neither, or negative.
@@ -336,7 +339,7 @@ def size_tuple(shape: Any, what: str) -> tuple[int, ...] | int:
     sizes = integers(shape, f"{what}(): 'shape' must be an int or a tuple of ints, not")
     if any(s < 0 for s in sizes):
         raise TypeError(f"{what}(): 'shape' must not be negative, got {shape!r}")
-    return sizes if isinstance(shape, (tuple, list)) else sizes[0]
+    return sizes[0] if is_integer(shape) else sizes
 
 
 def map_leaves(value: Any, f: Callable[[Any], Any]) -> Any:
@@ -394,16 +397,23 @@ def integer(value: Any, message: str) -> int:
 
 
 def integers(value: Any, message: str) -> tuple[int, ...]:
-    """Returns an integer, or a sequence of integers, as a tuple.
+    """Returns an integer, or several integers, such as those of a list or an array, as a tuple.
 
     Raises:
         TypeError: it is neither, with this message and the value.
     """
     try:
-        given: Iterable = value if isinstance(value, (tuple, list)) else (value,)
-        return tuple([operator.index(v) for v in given])
+        return (operator.index(value),) if is_integer(value) else tuple(map(operator.index, value))
     except TypeError:
         raise TypeError(f"{message} {value!r}") from None
+
+
+def is_integer(value: Any) -> bool:
+    """Returns whether a value can be used as an integer."""
+    try:
+        return operator.index(value) is not None
+    except TypeError:
+        return False
 
 
 # Flat arrays: one-dimensional traced arrays, and those of `drjit.scalar`

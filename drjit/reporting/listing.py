@@ -358,7 +358,9 @@ def _about_sass(rows: Sequence[Row]) -> list[str]:
     names = [_instruction(row.text) for row in rows if row.is_instruction]
     used = re.findall(r"\bR(\d+)", " ".join([row.text for row in rows]))
     count = _count(sum([name != "NOP" for name in names]), "instruction")
-    said = [f"The machine code has {count}, with registers up to R{max(map(int, used), default=0)}."]
+    said = [
+        f"The machine code has {count}, with registers up to R{max(map(int, used), default=0)}."
+    ]
     accesses = [name for name in names if name.startswith(("LDG", "STG"))]
     for width, nbytes in ((".128", 16), (".64", 8)):
         if n := sum([width in name for name in accesses]):

@@ -1192,3 +1192,10 @@ def test_errors_name_the_line(debug):
     dr.enable_grad(x)
     with pytest.raises(RuntimeError, match=r"recorded at .*test_ad_graph.py:\d+"):
         x.grad = Float(1, 2, 3)
+
+
+def test_classes_are_no_arrays() -> None:
+    assert not dr.grad_enabled(Float)
+    for differentiate in (dr.backward, dr.forward, dr.backward_from, dr.forward_from):
+        with pytest.raises(TypeError, match="expected an array"):
+            differentiate(Float)

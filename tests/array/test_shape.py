@@ -1,10 +1,23 @@
 """Grids, repetition, concatenation, reversal and reshaping against NumPy."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.llvm import Array2f, Array3f, ArrayXf, Bool, Float, Int, Matrix2f, TensorXf, UInt
+from drjit.llvm import (
+    Array2f,
+    Array3f,
+    ArrayXf,
+    Bool,
+    Float,
+    Int,
+    Matrix2f,
+    TensorXf,
+    TensorXu,
+    UInt,
+)
 
 SHAPES = [(4,), (2, 3), (3, 1, 2), (2, 3, 4)]
 
@@ -74,6 +87,26 @@ def test_repeat_with_a_count_for_each(counts, tier):
     assert list(scalar) == np.repeat(values, counts).tolist()
 
 
+@pytest.mark.parametrize("made", [list, tuple, np.array, Int, TensorXu], ids=lambda f: f.__name__)
+def test_counts_and_places_in_sequences(made: Any, tier: str) -> None:
+    """Numbers of repetitions, places and sizes are in whatever holds integers."""
+    values, counts = np.float32([1, 2, 3]), [2, 0, 1]
+    expected = np.repeat(values, counts)
+    np.testing.assert_array_equal(dr.repeat(Float(values), made(counts)).numpy(), expected)
+    t = TensorXf(np.arange(6, dtype=np.float32).reshape(2, 3))
+    found = dr.repeat(t, made(counts), axis=1)
+    np.testing.assert_array_equal(found.numpy(), np.repeat(t.numpy(), counts, 1))
+    found = dr.tile(t, made([2, 1]))
+    np.testing.assert_array_equal(found.numpy(), np.tile(t.numpy(), (2, 1)))
+    for split in (dr.split, dr.array_split):
+        assert [part.shape for part in split(t, made([1, 2]), axis=1)] == [(2, 1)] * 3
+    assert dr.zeros(TensorXf, made([2, 3])).shape == (2, 3)
+    assert dr.zeros(Array2f, made([2, 3])).shape == (2, 3)
+    assert dr.expand_dims(TensorXf([1, 2]), made([0, 2])).shape == (1, 2, 1)
+    assert dr.reshape(t, made([3, 2])).shape == (3, 2)
+    assert dr.rng(1).random(TensorXf, made([3, 2])).shape == (3, 2)
+
+
 def test_repeat_and_tile_of_other_things():
     assert dr.repeat([Float(1, 2), 5], 2)[1] == 5
     assert [list(v) for v in dr.tile((Float(1, 2), Int(3)), 2)] == [[1, 2, 1, 2], [3, 3]]
@@ -90,6 +123,13 @@ def test_repeat_and_tile_of_other_things():
         dr.repeat(TensorXf([[1]]), 2, axis=2)
     with pytest.raises(TypeError):
         dr.repeat(Float(1, 2), 1.5)
+    for counts in ([0.5, 1], np.array([[1, 2]]), "ab", Float(1, 2)):
+        with pytest.raises(TypeError, match="'repeats' must be an int or an integer array"):
+            dr.repeat(Float(1, 2), counts)
+    with pytest.raises(ValueError, match="must not be negative, got -1"):
+        dr.repeat(Float(1, 2), [2, -1])
+    with pytest.raises(RuntimeError, match="'repeats' has 1 entries, but there are 2"):
+        dr.repeat(Float(1, 2), [2])
     with pytest.raises(TypeError):
         dr.tile(Array3f(1), (2, 2))
 

@@ -465,6 +465,12 @@ def test_take(axis, tier):
     same(dr.take(t, UInt(2, 0), axis), np.take(a, [2, 0], axis))
     same(dr.take(t, TensorXu([[1], [2]]), axis), np.take(a, [[1], [2]], axis))
     np.testing.assert_array_equal(dr.take(Float(1, 2, 3), UInt(2, 0)).numpy(), [3, 1])
+    # An array of one entry is a number, but a sequence, or a tensor, has an axis.
+    for number in (UInt(1), Int(-1), dr.opaque(UInt, 1)):
+        same(dr.take(t, number, axis), np.take(a, number[0], axis))
+    for one in ([1], np.array([1]), TensorXu([1])):
+        same(dr.take(t, one, axis), np.take(a, [1], axis))
+    np.testing.assert_array_equal(dr.take(Float(1, 2, 3), UInt(2)).numpy(), [3])
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
@@ -475,7 +481,9 @@ def test_take_interp(axis, tier):
     weight = (position - low).reshape((-1,) + (1,) * (2 - axis % 3))
     first, second = np.take(a, low, axis), np.take(a, low + 1, axis)
     same(dr.take_interp(TensorXf(a), Float(position), axis), first + (second - first) * weight)
-    same(dr.take_interp(TensorXf(a), 0.5, axis), (np.take(a, 0, axis) + np.take(a, 1, axis)) / 2)
+    middle = (np.take(a, 0, axis) + np.take(a, 1, axis)) / 2
+    for number in (0.5, Float(0.5), dr.opaque(Float, 0.5)):
+        same(dr.take_interp(TensorXf(a), number, axis), middle)
 
 
 def test_take_interp_beyond_the_ends():

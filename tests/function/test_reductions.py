@@ -411,6 +411,29 @@ def test_dot_and_norms(tier):
 
 
 @pytest.mark.parametrize("namespace", [dr.llvm, dr.llvm.ad, dr.scalar])
+def test_norms_along_axes(namespace):
+    """Arrays of any kind become numbers along their last axis."""
+    for value in (namespace.Array3f(1, 2, 2), namespace.ArrayXf(1, 2, 2)):
+        for axis in (0, None, ...):
+            assert np.ravel(dr.norm(value, axis)).tolist() == [3]
+            assert np.ravel(dr.squared_norm(value, axis)).tolist() == [9]
+    matrix = namespace.Matrix2f(1, 2, 2, 4)
+    assert np.ravel(dr.norm(matrix, axis=None)).tolist() == [5]
+
+
+def test_arrays_without_entries_are_normalized(tier):
+    for cls in (Float, Float16, Array3f):
+        assert dr.width(dr.normalize(dr.zeros(cls, 0))) == 0
+
+
+@pytest.mark.parametrize("dtype", [Float16, Float, Float64])
+@pytest.mark.parametrize("function", [dr.mean, dr.var, dr.std])
+def test_axes_that_are_arrays_are_refused(function, dtype):
+    with pytest.raises(RuntimeError, match="'axis' must be an int"):
+        function(dtype(1, 2), Float(1))
+
+
+@pytest.mark.parametrize("namespace", [dr.llvm, dr.llvm.ad, dr.scalar])
 def test_dot_of_arrays_of_different_depth(namespace):
     """The entries along axis 0 are the terms."""
     a, m = namespace.Array2f(1, 2), namespace.Matrix2f(1, 2, 3, 4)

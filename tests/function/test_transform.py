@@ -11,6 +11,7 @@ import drjit as dr
 from drjit import scalar
 from drjit.llvm import (
     Array2f,
+    Array3b,
     Array3f,
     Array3f64,
     Array3i,
@@ -86,6 +87,12 @@ def test_euler_angles_agree_with_scipy(space, suffix, tier):
     np.testing.assert_allclose(
         rows([dr.quat_to_euler(q) for q in quats]), angles, atol=2 * tolerance
     )
+
+
+def test_angles_may_be_integers() -> None:
+    assert type(dr.euler_to_quat(Array3i(1, 2, 3))) is Quaternion4f
+    expected = dr.euler_to_quat(Array3f(1, 2, 3)).numpy()
+    np.testing.assert_array_equal(dr.euler_to_quat(Array3i(1, 2, 3)).numpy(), expected)
 
 
 @pytest.mark.parametrize("pitch", [math.pi / 2, -math.pi / 2, 1.57079, 1.5707, 1.57, 1.5, -1.5705])
@@ -238,7 +245,7 @@ Q = Quaternion4f(0, 0, 0, 1)
         (lambda: dr.matrix_to_quat(Q), "expected a matrix"),
         (lambda: dr.quat_to_euler(Float(1)), "expected a quaternion"),
         (lambda: dr.euler_to_quat(Array2f(1)), "expected a vector of 3"),
-        (lambda: dr.euler_to_quat(Array3i(1)), "expected three angles"),
+        (lambda: dr.euler_to_quat(Array3b(True)), "expected three angles"),
         (lambda: dr.euler_to_quat([1, 2]), "expected three angles"),
         (lambda: dr.slerp(Q, Float(1), 0.5), "expected a quaternion"),
         (lambda: dr.slerp(Q, Q, Array3f(1)), "'t' must be"),

@@ -41,7 +41,7 @@ def variables(args: Iterable[Any]) -> list[Var]:
     """Returns the variables of the arguments that are not suspended."""
     result = []
     for arg in args:
-        for a in (arg,) if getattr(arg, "_kind", "") == "leaf" else pytree.leaf_arrays(arg):
+        for a in (arg,) if getattr(type(arg), "_kind", "") == "leaf" else pytree.leaf_arrays(arg):
             v = a._var if a._diff else None
             if v is not None and a._kind != "tensor":
                 result.append(v)

@@ -124,7 +124,7 @@ def _checked(args: tuple, flags: Any, what: str) -> list[Var]:
 
 def _from(mode: ADMode, arg: Any, flags: Any, what: str, anew: bool) -> None:
     """Propagates the gradient of an argument. It is set to 1 if `anew`, or if there is none."""
-    arrays = (arg,) if getattr(arg, "_kind", "") == "leaf" else pytree.arrays(arg)
+    arrays = (arg,) if getattr(type(arg), "_kind", "") == "leaf" else pytree.arrays(arg)
     if not arrays:
         raise TypeError(
             f"{what}(): incompatible function arguments: expected an array, not a {type_label(arg)}"

@@ -419,7 +419,7 @@ def mean(
         return _scaled(total, n) if is_array(total) else total / n if n else float("nan")
     _refuse_integers(value, name, "mean")
     if value._dtype is dt.f16 and value.__meta__.is_jit:  # sums may overflow where this does not
-        return conversion.in_single(mean, value, axis, mode, keepdims)
+        return conversion.in_single(lambda v: mean(v, axis, mode, keepdims), value)
     total = reduce_axes("add", value, axis, mode, keepdims, name)
     return _scaled(total, _reduced_count(value, axis, name))
 
@@ -480,7 +480,7 @@ def var(
         return total / n if n > 0 else float("nan") if total == 0 else float("inf")
     _refuse_integers(value, "dr.var", "variance")
     if value._dtype is dt.f16 and value.__meta__.is_jit:
-        return conversion.in_single(var, value, axis, mode, keepdims, ddof)
+        return conversion.in_single(lambda v: var(v, axis, mode, keepdims, ddof), value)
     off = value
     if 0 not in value.shape:  # what has no entries has no mean
         off = value - mean(value, axis, mode, value._kind == "tensor")

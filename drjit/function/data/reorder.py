@@ -30,9 +30,13 @@ def tensor_argument(value: Any, what: str) -> Any:
     return value
 
 
+def _given(axis: Any, what: str) -> tuple[int, ...]:
+    return conversion.integers(axis, f"{what}(): expected an axis or a tuple of axes, not")
+
+
 def _axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
     """Returns one or several axes, counted from the front and checked for duplicates."""
-    given = conversion.integers(axis, f"{what}(): expected an axis or a tuple of axes, not")
+    given = _given(axis, what)
     result = tuple([conversion.normalized_axis(a, ndim, f"{what}()") for a in given])
     if len(set(result)) < len(result):
         raise RuntimeError(f"{what}(): duplicate axes in {axis!r}")
@@ -81,7 +85,7 @@ def transpose(value: T, /, axes: tuple[int, ...] | None = None) -> T:
     ndim = len(tensor_argument(value, what)._shape)
     if axes is None:
         return transposed(value, range(ndim)[::-1], what)
-    if isinstance(axes, (tuple, list)) and len(axes) != ndim:
+    if len(_given(axes, what)) != ndim:
         raise RuntimeError(f"{what}(): 'axes' must have length {ndim}, not {axes!r}")
     try:
         order = _axes(axes, ndim, what)
@@ -118,8 +122,7 @@ def expand_dims(value: T, /, axis: int | tuple[int, ...]) -> T:
     """
     what = "dr.expand_dims"
     shape = list(tensor_argument(value, what)._shape)
-    added = len(axis) if isinstance(axis, (tuple, list)) else 1
-    for place in sorted(_axes(axis, len(shape) + added, what)):
+    for place in sorted(_axes(axis, len(shape) + len(_given(axis, what)), what)):
         shape.insert(place, 1)
     return reshaped(value, shape)
 
@@ -155,8 +158,9 @@ def reshaped(value: Any, shape: Any) -> Any:
 def take(value: T, index: "Index", axis: int = 0) -> T:
     """Returns the entries of a tensor at one or several positions along an axis.
 
-    An integer removes the axis; an array of integers replaces it by the array's axes. Negative
-    positions count from the end. One-dimensional arrays are accepted as well.
+    An integer removes the axis, as a one-dimensional array with one entry does; other arrays and
+    sequences of integers replace it by their axes. Negative positions count from the end. The value
+    may be a one-dimensional array as well.
 
     Raises:
         TypeError: the value is not a tensor, or the index is not an integer, or an array or
@@ -182,14 +186,27 @@ def take(value: T, index: "Index", axis: int = 0) -> T:
             )
         whole = conversion.with_dtype(type(value), dt.i64)
         index = whole(entries.astype(np.int64)) if entries.ndim else entries.item()
-    return getitem(value, (slice(None),) * place + (index,), f"{what}()")
+    result = getitem(value, (slice(None),) * place + (index,), f"{what}()")
+    return _without(result, place) if _is_single(index) else result
+
+
+def _is_single(index: Any) -> bool:
+    """Returns whether an index is a one-dimensional array that stands for one number."""
+    return is_array(index) and is_flat(type(index)) and conversion.flat_size(index) == 1
+
+
+def _without(value: Any, axis: int) -> Any:
+    """Returns a tensor without an axis of size 1."""
+    shape = value._shape
+    return tensor(type(value), value._array, (*shape[:axis], *shape[axis + 1 :]))
 
 
 def take_interp(value: T, pos: "Convertible", axis: int = 0) -> T:
     """Returns the linearly interpolated entries of a tensor at fractional positions along an axis.
 
-    `pos` is a number, which removes the axis, or an array, whose axes replace it. Positions beyond
-    the first and last entry extrapolate the first and last segment.
+    `pos` is a number, which removes the axis, as a one-dimensional array with one entry does, or an
+    array, whose axes replace it. Positions beyond the first and last entry extrapolate the first
+    and last segment.
 
     Raises:
         TypeError: the value is not a floating point tensor, or `pos` is not numeric.
@@ -230,8 +247,11 @@ def take_interp(value: T, pos: "Convertible", axis: int = 0) -> T:
     key = (slice(None),) * place
     low_entries = value[(*key, index)]
     if n == 1:
-        return low_entries + weight * 0
-    return elementwise(op.fma, value[(*key, index + 1)] - low_entries, weight, low_entries)
+        result = low_entries + weight * 0
+    else:
+        step = value[(*key, index + 1)] - low_entries
+        result = elementwise(op.fma, step, weight, low_entries)
+    return _without(result, place) if _is_single(pos) else result
 
 
 def slice_index(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from ...array import leaf, leaf_access, signatures
 from ...array.base import ArrayBase
+from ...array.interop import is_foreign_array
 from ...array.promote import promote
 from ...array.pytree import is_container, map_tree
 from ...array.tensor import joined
@@ -84,12 +85,13 @@ def repeat(value: T, repeats: SupportsIndex | ArrayBase, axis: int | None = None
     """Repeats every entry `repeats` times in a row.
 
     One-dimensional and nested arrays are repeated along their lanes, and tensors along `axis`, or
-    as flat arrays without it. An integer array specifies the number of repetitions for each entry.
-    PyTrees are repeated array by array; numbers stay as they are.
+    as flat arrays without it. Integers in an array or a sequence specify the number of repetitions
+    for each entry. PyTrees are repeated array by array; numbers stay as they are.
 
     Raises:
         RuntimeError: an axis is out of bounds, or `repeats` has the wrong number of entries.
-        ValueError: `repeats` is negative.
+        ValueError: a number in `repeats` is negative.
+        TypeError: `repeats` holds something else than integers, or has several axes.
 
     >>> from drjit.llvm import Float, UInt
     >>> dr.repeat(Float(1, 2), 3), dr.repeat(Float(1, 2), UInt(1, 2))
@@ -100,14 +102,7 @@ def repeat(value: T, repeats: SupportsIndex | ArrayBase, axis: int | None = None
         return map_tree(lambda v: repeat(v, repeats, axis), value, what=what)
     if not is_array(value):
         return value
-    if not isinstance(repeats, ArrayBase):
-        expected = f"{what}(): 'repeats' must be an int or an integer array, not"
-        try:
-            repeats = operator.index(repeats)
-        except TypeError:
-            raise TypeError(f"{expected} {label(repeats)}") from None
-        if repeats < 0:
-            raise ValueError(f"{what}(): 'repeats' must not be negative, got {repeats}")
+    repeats = _repeats(repeats, what)
     if value._kind == "tensor":
         return _repeat_tensor(value, repeats, axis, what)
     if is_flat(type(value)) and type(repeats) is int and repeats == 1:
@@ -118,6 +113,27 @@ def repeat(value: T, repeats: SupportsIndex | ArrayBase, axis: int | None = None
         if found != (0 if axis == 0 else depth - 1):
             raise RuntimeError(f"{what}(<{label(value)}>): only the lanes can be repeated")
     return _each(lambda v: _repeat_flat(v, repeats, (1, flat_size(v), 1), what), value)
+
+
+def _repeats(given: Any, what: str) -> Any:
+    """Returns an integer, or a flat array of integers: of ours, or of NumPy's."""
+    if isinstance(given, ArrayBase):
+        one = given._kind == "tensor" and len(given._shape) == 1
+        found: Any = given._array if one else given
+        if is_flat(type(found)) and found._dtype.is_int:
+            return found
+    elif conversion.is_integer(given):
+        found = operator.index(given)
+        if found < 0:
+            raise ValueError(f"{what}(): 'repeats' must not be negative, got {found}")
+        return found
+    elif isinstance(given, Sequence) or is_foreign_array(given):
+        found = np.asarray(given)
+        if found.ndim == 1 and (found.dtype.kind in "iu" or not found.size):
+            if (found < 0).any():
+                raise ValueError(f"{what}(): 'repeats' must not be negative, got {min(found)}")
+            return found
+    raise TypeError(f"{what}(): 'repeats' must be an int or an integer array, not {label(given)}")
 
 
 def _repeat_flat(array: Any, repeats: Any, blocks: tuple[int, int, int], what: str) -> Any:
@@ -143,10 +159,8 @@ def _repeat_flat(array: Any, repeats: Any, blocks: tuple[int, int, int], what: s
 def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
     """Returns for every entry of the result its source entry, where each entry has an individual
     number of copies."""
-    if not is_array(repeats) or not is_flat(type(repeats)) or not repeats._dtype.is_int:
-        raise TypeError(
-            f"{what}(): 'repeats' must be an int or an integer array, not {label(repeats)}"
-        )
+    if isinstance(repeats, np.ndarray):
+        repeats = conversion.flat_class(type(value), dt.u32)(repeats.astype(np.uint32))
     if flat_size(repeats) != size:
         raise RuntimeError(
             f"{what}(): 'repeats' has {flat_size(repeats)} entries, but there are {size} to repeat"
@@ -200,10 +214,7 @@ def tile(value: T, reps: int | Sequence[int]) -> T:
         return map_tree(lambda v: tile(v, reps), value, what=what)
     if not is_array(value):
         return value
-    given = reps if isinstance(reps, tuple) or not isinstance(reps, Sequence) else list(reps)
-    times = conversion.integers(
-        given, f"{what}(): 'reps' must be an int or a sequence of ints, not"
-    )
+    times = conversion.integers(reps, f"{what}(): 'reps' must be an int or a sequence of ints, not")
     if any(r < 0 for r in times):
         raise ValueError(f"{what}(): 'reps' must not be negative, got {reps!r}")
     depth = len(value._shape) if value._kind == "tensor" else is_flat(type(value))
@@ -515,6 +526,11 @@ def _sections(count: Any, what: str) -> int:
     return n
 
 
+def _ends(places: Any, what: str) -> list[int | None]:
+    """Returns where pieces end that begin at the given places."""
+    return [*conversion.integers(places, what + _SECTIONS), None]
+
+
 def split(
     value: "TensorT", indices_or_sections: int | Sequence[int], /, axis: int = 0
 ) -> "list[TensorT]":
@@ -531,9 +547,8 @@ def split(
     """
     what = "dr.split"
     place, n = _axis_of(value, axis, what)
-    if isinstance(indices_or_sections, (list, tuple)):
-        ends = conversion.integers(indices_or_sections, what + _SECTIONS)
-        return _pieces(value, [*ends, None], place)
+    if not conversion.is_integer(indices_or_sections):
+        return _pieces(value, _ends(indices_or_sections, what), place)
     count = _sections(indices_or_sections, what)
     if n % count:
         raise RuntimeError(
@@ -556,8 +571,8 @@ def array_split(
     """
     what = "dr.array_split"
     place, n = _axis_of(value, axis, what)
-    if isinstance(sections, (list, tuple)):
-        return split(value, sections, place)
+    if not conversion.is_integer(sections):
+        return _pieces(value, _ends(sections, what), place)
     count = _sections(sections, what)
     sizes = [n // count + (k < n % count) for k in range(count)]
     return _pieces(value, np.cumsum(sizes).tolist(), place)

@@ -335,7 +335,7 @@ def euler_to_quat(arg: Any, /) -> Any:
     z axis of a fixed frame.
 
     Raises:
-        TypeError: the argument is not a floating-point vector of three components.
+        TypeError: the argument is not a vector of three components, or one of masks.
 
     >>> dr.euler_to_quat(Array3f(0, 0, 1))
     [0.479426k+0.877583]
@@ -343,8 +343,10 @@ def euler_to_quat(arg: Any, /) -> Any:
     what = "dr.euler_to_quat"
     if isinstance(arg, (list, tuple)) and len(arg) == 3:
         arg = _vector_of(arg)
-    if not isinstance(arg, ArrayBase) or not arg._dtype.is_float:
+    if not isinstance(arg, ArrayBase) or arg._dtype.is_mask:
         raise unexpected(what, "three angles", arg, "got")
+    if not arg._dtype.is_float:
+        arg = promote(arg, 0.0)[0]
     arg = _as_vector(arg, _related(arg, "vector", 3), what)
     (sx, cx), (sy, cy), (sz, cz) = (sincos(c * 0.5) for c in arg._components)
     parts = [

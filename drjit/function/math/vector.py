@@ -152,7 +152,8 @@ def squared_norm(
     value = plain(value)
     squares = elementwise(op.mul, value, value, name="dr.squared_norm")
     result = reduce_axes("add", squares, axis, mode, keepdims, "dr.squared_norm")
-    if not keepdims and result._kind == "tensor" and all(n == 1 for n in result._shape):
+    is_tensor = is_array(result) and result._kind == "tensor"
+    if is_tensor and not keepdims and all(n == 1 for n in result._shape):
         result._shape = ()
     return result
 
@@ -176,12 +177,13 @@ def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
 
 def normalize(arg: T, /) -> T:
     """Divides the argument by its length: a vector, complex number or quaternion per lane, or a
-    whole one-dimensional array. The result is NaN for length 0.
+    whole one-dimensional array. The result is NaN for length 0, and empty for an empty array.
 
     >>> dr.normalize(Array3f(3, 0, 4))
     [[0.6, 0, 0.8]]
     """
-    return arg * rsqrt(squared_norm(arg))
+    scale = rsqrt(squared_norm(arg))
+    return arg if _form(type(arg)) == "leaf" and not len(arg) else arg * scale
 
 
 @signatures.cross_product
