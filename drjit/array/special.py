@@ -112,7 +112,7 @@ def quotient(a: Any, b: Any) -> Any:
         RuntimeError: the types are incompatible.
     """
     if is_scalar(b):
-        return combine_with_scalar(b, a, lambda c, s: c / s)
+        return combine_with_scalar(b, a, _divided)
     kind = kind_of(b)
     if is_scalar(a):
         inverse = reciprocal(b)
@@ -126,6 +126,12 @@ def quotient(a: Any, b: Any) -> Any:
     if kind_of(a) == "matrix":
         raise Incompatible(f"cannot divide {type_label(a)} by {type_label(b)}")
     return _combined("div", a, b)
+
+
+def _divided(component: Any, divisor: Any) -> Any:
+    """Returns the quotient of two numbers, infinite or NaN for 0, or of arrays."""
+    is_python = isinstance(component, float)
+    return elementwise(op.div, component, divisor) if is_python else component / divisor
 
 
 def reciprocal(a: Any) -> Any:

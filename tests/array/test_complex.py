@@ -192,3 +192,15 @@ def test_other_functions_map_the_parts():
     np.testing.assert_allclose(
         [c[0] for c in (got.x, got.w)], [math.erf(0.1), math.erf(0.4)], rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("namespace", [dr.llvm, dr.scalar])
+@pytest.mark.parametrize("zero", [0, 0.0, -0.0])
+def test_division_by_zero_is_infinite(namespace, zero):
+    parts = np.float64([1, -2, 0, 4])
+    for cls in (namespace.Complex2f, namespace.Quaternion4f64, namespace.Matrix2f):
+        count = 2 if cls is namespace.Complex2f else 4
+        found = dr.ravel(cls(*parts[:count]) / zero)
+        with np.errstate(all="ignore"):
+            expected = parts[:count] / zero
+        np.testing.assert_array_equal(np.sort(found), np.sort(expected))
