@@ -11,7 +11,16 @@ from ..jit.lazy import np
 from . import leaf, table, tensor
 from .base import ArrayBase, IncompatibleError, KernelValue, nested, type_label
 from .inline import RECORDED, broadcasts_to_components
-from .promote import Incompatible, check_range, convert, join, nesting, operand, resolve
+from .promote import (
+    Incompatible,
+    check_range,
+    convert,
+    join,
+    nesting,
+    operand,
+    resolve,
+    traced,
+)
 
 
 class UnsupportedError(RuntimeError):
@@ -106,12 +115,13 @@ def _resolve_select(args: tuple) -> tuple[Any, list]:
         raise Incompatible(f"the first operand has to be a mask, not {type_label(of_mask)}")
     if not mask._dtype.is_mask:
         cls, of_values, mask = join((of_mask, cls)), False, of_mask.Mask(mask)
+        operands = [convert(cls, v) for v in operands]
     alike = not of_values and (
         of_mask._kind == "leaf"
         or (of_mask.__meta__.dims, of_mask._kind) == (cls.__meta__.dims, cls._kind)
     )
-    cls = join((of_mask.Mask._leaf if alike else of_mask, cls))
-    return cls, [mask, *operands]
+    cls = join((of_mask.Mask._leaf if alike else of_mask.Mask, cls))
+    return cls, traced(cls, [mask, *operands])
 
 
 def _vector(value: Any) -> Any:

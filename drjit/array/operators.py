@@ -17,7 +17,7 @@ from . import leaf, special, tensor
 from .base import ArrayBase, IncompatibleError, OperandError, in_place, type_label
 from .elementwise import UnsupportedError, elementwise, promoted
 from .inline import RECORDERS, record_nothing
-from .promote import Incompatible, expr_t, number_type, operand
+from .promote import Incompatible, convert, expr_t, number_type, operand
 
 _PRODUCTS = {ops.mul: special.product, ops.div: special.quotient}
 
@@ -291,6 +291,7 @@ def _matmul(a: Any, b: Any) -> Any:
         if len(a.__meta__.dims) == 2:
             square = len(b.__meta__.dims) == 2
             cls = expr_t(type(a) if square else type(a).Value, type(b))
+            b = convert(cls, b)
             return special.of_components(cls, [_matmul(row, b) for row in a._components])
         total = a._components[0] * b._components[0]
         for x, y in zip(a._components[1:], b._components[1:], strict=True):

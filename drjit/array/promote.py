@@ -209,9 +209,30 @@ def resolve(args: tuple) -> tuple[Any, list]:
     cls = join(tuple(types))
     if not arrays and any(isinstance(a, (list, tuple, np.ndarray)) for a in args):
         raise Incompatible("at least one operand has to be an array or a number")
-    if tuple(types) == given:
+    found = traced(cls, operands)
+    if tuple(types) == given and found is operands:
         _common[given] = cls
-    return cls, operands
+    return cls, found
+
+
+def traced(cls: Any, operands: list) -> list:
+    """Returns the operands of an expression of a class. If that is one of traced arrays, those of
+    `drjit.scalar`, whose entries are Python numbers, become traced ones of the same element
+    type."""
+    if getattr(cls, "_namespace", "scalar") == "scalar" or cls._kind == "tensor":
+        return operands
+    if not any(isinstance(v, ArrayBase) and v._namespace == "scalar" for v in operands):
+        return operands
+    return [_as_traced(cls, v) for v in operands]
+
+
+def _as_traced(cls: Any, operand: Any) -> Any:
+    if not isinstance(operand, ArrayBase) or operand._namespace != "scalar":
+        return operand
+    meta = operand.__meta__
+    # Its entries go to the outermost level of an array that has more of them.
+    dims = cls.__meta__.dims if meta.kind == cls.__meta__.kind == "vector" else meta.dims
+    return table.find(cls._namespace, meta.kind, meta.dtype, dims)(operand)
 
 
 def convert(cls: Any, value: Any) -> Any:

@@ -262,11 +262,11 @@ def matrix_product(a: Any, b: Any) -> Any:
         raise Incompatible(
             f"a matrix of {matrix._size} rows times {len(vector._components)} components"
         )
+    cls, _ = resolve((matrix._components[0], vector))
     rows: Any = [row._components for row in matrix._components]
     if matrix is b:
         rows = zip(*rows, strict=True)
-    operands = [*(c for row in rows for c in row), *vector._components]
-    cls, _ = resolve((matrix._components[0], vector))
+    operands = [*(c for row in rows for c in row), *convert(cls, vector)._components]
     return of_components(cls, traced_once(_times_vector, operands, matrix._size))
 
 

@@ -159,8 +159,8 @@ def _repeat_flat(array: Any, repeats: Any, blocks: tuple[int, int, int], what: s
 def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
     """Returns for every entry of the result its source entry, where each entry has an individual
     number of copies."""
-    if isinstance(repeats, np.ndarray):
-        repeats = conversion.flat_class(type(value), dt.u32)(repeats.astype(np.uint32))
+    if isinstance(repeats, np.ndarray) or repeats._kind != value._kind:
+        repeats = conversion.flat_class(type(value), dt.u32)([*map(int, repeats)])
     if flat_size(repeats) != size:
         raise RuntimeError(
             f"{what}(): 'repeats' has {flat_size(repeats)} entries, but there are {size} to repeat"

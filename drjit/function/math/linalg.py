@@ -201,13 +201,20 @@ def _check_quaternion(value: Any, what: str) -> None:
 
 def _as_vector(value: Any, cls: Any, what: str) -> Any:
     """Converts a value to a vector of the class; arrays of other kinds are rejected."""
+    _components(value, cls._size, what)
+    return value if type(value) is cls else cls(value)
+
+
+def _components(value: Any, count: int, what: str) -> list[Any]:
+    """Returns the components of a vector, or of a sequence; others are rejected."""
     if isinstance(value, ArrayBase):
         meta = value.__meta__
-        if meta.kind != "vector" or len(meta.dims) != 1 or len(value._components) != cls._size:
-            raise unexpected(what, f"a vector of {cls._size} components", value, "got")
-    elif not isinstance(value, (list, tuple)) or len(value) != cls._size:
-        raise TypeError(f"{what}(): expected a vector of {cls._size} components, got {value!r}")
-    return value if type(value) is cls else cls(value)
+        if meta.kind != "vector" or len(meta.dims) != 1 or len(value._components) != count:
+            raise unexpected(what, f"a vector of {count} components", value, "got")
+        return [*value._components]
+    if not isinstance(value, (list, tuple)) or len(value) != count:
+        raise TypeError(f"{what}(): expected a vector of {count} components, got {value!r}")
+    return [*value]
 
 
 def _check_scalar(value: Any, name: str, what: str) -> None:
@@ -404,10 +411,9 @@ def slerp(a: Any, b: Any, t: Any) -> Any:
 
 
 def _like_parts(cls: Any, parts: list) -> Any:
-    """Returns an array of a class, or of its counterpart in the namespace of the promoted
-    components."""
+    """Returns an array of a class, or of its counterpart for components of another type."""
     first = parts[0]
-    if isinstance(first, ArrayBase) and first._namespace != cls._namespace:
+    if isinstance(first, ArrayBase) and type(first) is not cls._leaf:
         cls = _related(first, cls.__meta__.kind, *cls.__meta__.dims)
     return of_components(cls, parts)
 
@@ -416,8 +422,8 @@ def rotate(dtype: type[T], axis: "ArrayBase | Sequences", angle: float | ArrayBa
     """Returns the quaternion of a rotation by an angle in radians around an axis of length 1.
 
     Raises:
-        TypeError: `dtype` is not a quaternion type, `axis` does not have three components, or they
-            belong to different namespaces or element types.
+        TypeError: `dtype` is not a quaternion type, `axis` does not have three components, or is of
+            another namespace or a wider type.
 
     >>> dr.rotate(Quaternion4f, Array3f(0, 0, 1), 1)
     [0.479426k+0.877583]
@@ -427,18 +433,23 @@ def rotate(dtype: type[T], axis: "ArrayBase | Sequences", angle: float | ArrayBa
         raise TypeError(f"{what}(): 'dtype' must be a quaternion type, got {type_label(dtype)}")
     _check_scalar(angle, "angle", what)
     vector = related(dtype, kind="vector", dims=(3,))
-    if isinstance(axis, ArrayBase) and type(axis) is not vector:
-        raise TypeError(f"{what}(): 'axis' must be a {type_label(vector)}, got {type_label(axis)}")
+    if isinstance(axis, ArrayBase):
+        is_wider = axis._dtype.is_float and axis._dtype.itemsize > dtype._dtype.itemsize
+        if axis._namespace != dtype._namespace or is_wider:
+            raise TypeError(
+                f"{what}(): 'axis' must be a {type_label(vector)}, got {type_label(axis)}"
+            )
     along = _as_vector(axis, vector, what)
     s, c = sincos(angle * 0.5)
-    return of_components(dtype, [*[v * s for v in along._components], _component(dtype, c)])
+    parts = [*[v * s for v in along._components], c]
+    return of_components(dtype, [_component(dtype, part) for part in parts])
 
 
 def _component(cls: Any, value: Any) -> Any:
     """Returns a component of a class for an array or a number."""
-    if isinstance(value, ArrayBase):
-        return value
-    return float(value) if cls.__meta__.namespace == "scalar" else cls._leaf(value)
+    if cls.__meta__.namespace == "scalar":
+        return float(value)
+    return value if type(value) is cls._leaf else cls._leaf(value)
 
 
 @signatures.rotation
@@ -454,15 +465,14 @@ def quat_apply(arg0: Any, arg1: Any, /) -> Any:
     """
     what = "dr.quat_apply"
     _check_quaternion(arg0, what)
-    arg1 = _as_vector(arg1, _related(arg0, "vector", 3), what)
     *u, w = arg0._components
-    v = arg1._components
+    v = _components(arg1, 3, what)
     across = cross_product(u, v)
     along = 2 * dot(u, v)
     keep = fma(w, w, -dot(u, u))
     turn = 2 * w
     parts = [fma(across[k], turn, fma(u[k], along, v[k] * keep)) for k in range(3)]
-    return of_components(type(arg1), parts)
+    return _like_parts(_related(arg0, "vector", 3), parts)
 
 
 @signatures.decomposition

@@ -59,7 +59,7 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
     parts = all(
         is_array(v) and v._kind != "leaf" for v in (arg0, arg1)
     )  # have parts that are arrays
-    if parts and (arg0._kind != arg1._kind or arg0.ndim != arg1.ndim):
+    if parts and (arg0._kind != arg1._kind or _depth(arg0) != _depth(arg1)):
         a, b = list(plain(arg0)), list(plain(arg1))
         if len(a) == len(b) > 0:
             return _dot_terms(a, b)
@@ -79,6 +79,11 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
         return reduce_axes("add", a, 0, None, False, "dr.dot")
     result = _dot_terms(a._components, b._components)
     return node.normalize(a._dtype, result) if is_flat(type(a)) else result
+
+
+def _depth(value: Any) -> int:
+    """Returns the number of axes without that of lanes."""
+    return value.ndim - value.__meta__.is_jit
 
 
 @cache
