@@ -114,3 +114,9 @@ def test_counts_of_other_namespaces() -> None:
     for counts in (scalar.ArrayXu(2, 0, 1), scalar.ArrayXi(2, 0, 1)):
         assert dr.repeat(llvm.Float(1, 2, 3), counts).numpy().tolist() == [1, 1, 3]
     assert list(dr.repeat(scalar.ArrayXf(1, 2, 3), llvm.UInt(2, 0, 1))) == [1, 1, 3]
+
+
+def test_entries_of_other_namespaces() -> None:
+    found = dr.unravel(llvm.Array2f, scalar.ArrayXf(1, 2, 3, 4))
+    assert type(found) is llvm.Array2f and found.numpy().tolist() == [[1, 3], [2, 4]]
+    assert list(dr.unravel(scalar.Array2f, llvm.Float(1, 2))) == [1, 2]

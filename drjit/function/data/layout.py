@@ -173,6 +173,8 @@ def unravel(dtype: type[T], array: ArrayBase, order: str = "A") -> T:
     dims = dtype.__meta__.dims
     if DYNAMIC in dims:
         raise TypeError(f"{what}(): the number of components of {label(dtype)} is not fixed")
+    if dtype.__meta__.is_jit != array.__meta__.is_jit:
+        array = conversion.flat_class(dtype, array._dtype)(array)
     return unravel_dims(dtype, array, dims, order, what)
 
 
