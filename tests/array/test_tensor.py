@@ -471,6 +471,8 @@ def test_take(axis, tier):
     for one in ([1], np.array([1]), TensorXu([1])):
         same(dr.take(t, one, axis), np.take(a, [1], axis))
     np.testing.assert_array_equal(dr.take(Float(1, 2, 3), UInt(2)).numpy(), [3])
+    for on in (True, False):
+        assert dr.take(TensorXf([[1, 2]]), Bool(on)).shape == (on, 2)
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

@@ -192,7 +192,8 @@ def take(value: T, index: "Index", axis: int = 0) -> T:
 
 def _is_single(index: Any) -> bool:
     """Returns whether an index is a one-dimensional array that stands for one number."""
-    return is_array(index) and is_flat(type(index)) and conversion.flat_size(index) == 1
+    is_numeric = is_array(index) and is_flat(type(index)) and not index._dtype.is_mask
+    return is_numeric and conversion.flat_size(index) == 1
 
 
 def _without(value: Any, axis: int) -> Any:

@@ -83,7 +83,7 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
 
 def _depth(value: Any) -> int:
     """Returns the number of axes without that of lanes."""
-    return value.ndim - value.__meta__.is_jit
+    return value.ndim - (value._kind == "nested" and value.__meta__.is_jit)
 
 
 @cache
