@@ -253,6 +253,7 @@ def test_tools_show_what_a_piece_gives_and_change_nothing(piece: Callable):
     np.testing.assert_array_equal(copy.numpy(), x.numpy())
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("seed", range(8))
 def test_tools_show_programs_of_several_pieces(seed: int):
     rng = np.random.default_rng(seed)
@@ -289,6 +290,7 @@ def objects() -> dict[str, Any]:
     }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", objects())
 def test_tools_take_whatever_can_be_printed(name: str):
     value = objects()[name]

@@ -94,6 +94,7 @@ def test_mypy_knows_types_and_reports_mistakes():
     check({place: message for place, message in found.items() if place[0] in own})
 
 
+@pytest.mark.sweep  # .ci/run calls both
 @pytest.mark.parametrize(
     ("name", "options"),
     [
