@@ -209,10 +209,10 @@ def resolve(args: tuple) -> tuple[Any, list]:
     cls = join(tuple(types))
     if not arrays and any(isinstance(a, (list, tuple, np.ndarray)) for a in args):
         raise Incompatible("at least one operand has to be an array or a number")
-    found = traced(cls, operands)
-    if tuple(types) == given and found is operands:
+    operands = traced(cls, operands)
+    if tuple(types) == given == tuple([type(v) for v in operands]):
         _common[given] = cls
-    return cls, found
+    return cls, operands
 
 
 def traced(cls: Any, operands: list) -> list:
@@ -220,8 +220,6 @@ def traced(cls: Any, operands: list) -> list:
     `drjit.scalar`, whose entries are Python numbers, become traced ones of the same element
     type."""
     if getattr(cls, "_namespace", "scalar") == "scalar" or cls._kind == "tensor":
-        return operands
-    if not any(isinstance(v, ArrayBase) and v._namespace == "scalar" for v in operands):
         return operands
     return [_as_traced(cls, v) for v in operands]
 

@@ -403,7 +403,11 @@ def integers(value: Any, message: str) -> tuple[int, ...]:
         TypeError: it is neither, with this message and the value.
     """
     try:
-        return (operator.index(value),) if is_integer(value) else tuple(map(operator.index, value))
+        return (operator.index(value),)
+    except TypeError:
+        pass
+    try:
+        return tuple(map(operator.index, value))
     except TypeError:
         raise TypeError(f"{message} {value!r}") from None
 
@@ -411,9 +415,10 @@ def integers(value: Any, message: str) -> tuple[int, ...]:
 def is_integer(value: Any) -> bool:
     """Returns whether a value can be used as an integer."""
     try:
-        return operator.index(value) is not None
+        operator.index(value)
     except TypeError:
         return False
+    return True
 
 
 # Flat arrays: one-dimensional traced arrays, and those of `drjit.scalar`

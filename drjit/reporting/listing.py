@@ -344,12 +344,14 @@ def _about_variant(it: Any) -> list[str]:
     return said
 
 
-def _about_spills(inner: Iterable[Row]) -> list[str]:
-    stores = sum(["Spill" in row.remark for row in inner])
-    loads = sum(["Reload" in row.remark for row in inner])
+def _about_spills(
+    rows: Iterable[Row], to: str = "to the stack", where: str = " in loops"
+) -> list[str]:
+    stores = sum(["Spill" in row.remark for row in rows])
+    loads = sum(["Reload" in row.remark for row in rows])
     if not stores and not loads:
         return []
-    what = f"{_count(stores, 'value')} spilled to the stack and {_count(loads, 'reload')} in loops"
+    what = f"{_count(stores, 'value')} spilled {to} and {_count(loads, 'reload')}{where}"
     return [f"{what}: more values are in use than there are registers."]
 
 
@@ -366,7 +368,7 @@ def _about_sass(rows: Sequence[Row]) -> list[str]:
         if n := sum([width in name for name in accesses]):
             of = f"{len(accesses)} loads and stores {'is' if n == 1 else 'are'}"
             said.append(f"{n} of its {of} of {nbytes} bytes.")
-    return said
+    return said + _about_spills(rows, "to memory", "")
 
 
 def _about_memory(text: str, inner: Iterable[Row]) -> list[str]:

@@ -290,7 +290,6 @@ def objects() -> dict[str, Any]:
     }
 
 
-@pytest.mark.every(3)
 @pytest.mark.parametrize("name", objects())
 def test_tools_take_whatever_can_be_printed(name: str):
     value = objects()[name]

@@ -292,7 +292,7 @@ def test_networks_in_single_precision_use_tf32_on_request(gpu):
     """Values and gradients, which are those of the processor within the rounding to 11 bits."""
     rng = np.random.default_rng(1)
     weights = (rng.standard_normal((20, 20)) / 20**0.5).astype(np.float32)
-    x = rng.standard_normal((20, 33)).astype(np.float32)
+    x = rng.standard_normal((20, 70)).astype(np.float32)
 
     def trained(mod):
         net = nn.Sequential(nn.Linear(20, 20, bias=False), nn.Tanh(), nn.Linear(20, 20, bias=False))

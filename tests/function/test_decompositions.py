@@ -131,16 +131,14 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.every(3)
 @pytest.mark.parametrize(
-    ("n", "name"), [(n, f) for f in FUNCTIONS for n in (3, 4, 2) if (n, f) != (4, "rotation")]
+    ("n", "name"), [(n, f) for f in FUNCTIONS for n in (2, 3, 4) if (n, f) != (4, "rotation")]
 )
 def test_derivatives(n, name):
     values = np.random.default_rng(n).normal(size=(n, n, 1 if n == 4 else 2))
     assert dr.check_grad(FUNCTIONS[name], DOUBLE[n](values))
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("n", [2, 3])
 def test_second_derivatives(n, name):

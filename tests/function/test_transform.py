@@ -93,6 +93,8 @@ def test_angles_may_be_integers() -> None:
     assert type(dr.euler_to_quat(Array3i(1, 2, 3))) is Quaternion4f
     expected = dr.euler_to_quat(Array3f(1, 2, 3)).numpy()
     np.testing.assert_array_equal(dr.euler_to_quat(Array3i(1, 2, 3)).numpy(), expected)
+    expected = dr.rotate(Quaternion4f, Array3f(0, 0, 1), 0.5).numpy()
+    np.testing.assert_array_equal(dr.rotate(Quaternion4f, Array3i(0, 0, 1), 0.5).numpy(), expected)
 
 
 @pytest.mark.parametrize("pitch", [math.pi / 2, -math.pi / 2, 1.57079, 1.5707, 1.57, 1.5, -1.5705])

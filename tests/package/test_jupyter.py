@@ -207,7 +207,6 @@ ENDLESS = {
 
 
 @pytest.mark.processor
-@pytest.mark.every(2)
 @pytest.mark.parametrize("code", ENDLESS.values(), ids=ENDLESS)
 def test_a_session_works_after_ctrl_c(session: Session, code: str):
     assert session.run(code, interrupt="begin") == "KeyboardInterrupt"

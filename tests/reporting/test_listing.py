@@ -288,6 +288,7 @@ def test_lines_of_sass() -> None:
     assert words == [
         "The machine code has 5 instructions, with registers up to R8.",
         "1 of its 1 loads and stores is of 16 bytes.",
+        "1 value spilled to memory and 0 reloads: more values are in use than there are registers.",
     ]
 
 

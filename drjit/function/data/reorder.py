@@ -187,19 +187,13 @@ def take(value: T, index: "Index", axis: int = 0) -> T:
         whole = conversion.with_dtype(type(value), dt.i64)
         index = whole(entries.astype(np.int64)) if entries.ndim else entries.item()
     result = getitem(value, (slice(None),) * place + (index,), f"{what}()")
-    return _without(result, place) if _is_single(index) else result
+    return squeeze(result, place) if _is_single(index) else result
 
 
 def _is_single(index: Any) -> bool:
     """Returns whether an index is a one-dimensional array that stands for one number."""
     is_numeric = is_array(index) and is_flat(type(index)) and not index._dtype.is_mask
     return is_numeric and conversion.flat_size(index) == 1
-
-
-def _without(value: Any, axis: int) -> Any:
-    """Returns a tensor without an axis of size 1."""
-    shape = value._shape
-    return tensor(type(value), value._array, (*shape[:axis], *shape[axis + 1 :]))
 
 
 def take_interp(value: T, pos: "Convertible", axis: int = 0) -> T:
@@ -252,7 +246,7 @@ def take_interp(value: T, pos: "Convertible", axis: int = 0) -> T:
     else:
         step = value[(*key, index + 1)] - low_entries
         result = elementwise(op.fma, step, weight, low_entries)
-    return _without(result, place) if _is_single(pos) else result
+    return squeeze(result, place) if _is_single(pos) else result
 
 
 def slice_index(

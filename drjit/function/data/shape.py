@@ -81,7 +81,9 @@ def meshgrid(*args: Any, indexing: Literal["xy", "ij"] = "xy") -> Any:
 # Repetition
 
 
-def repeat(value: T, repeats: SupportsIndex | ArrayBase, axis: int | None = None) -> T:
+def repeat(
+    value: T, repeats: SupportsIndex | Sequence[int] | ArrayBase, axis: int | None = None
+) -> T:
     """Repeats every entry `repeats` times in a row.
 
     One-dimensional and nested arrays are repeated along their lanes, and tensors along `axis`, or
@@ -102,7 +104,7 @@ def repeat(value: T, repeats: SupportsIndex | ArrayBase, axis: int | None = None
         return map_tree(lambda v: repeat(v, repeats, axis), value, what=what)
     if not is_array(value):
         return value
-    repeats = _repeats(repeats, what)
+    repeats = _repeats(value, repeats, what)
     if value._kind == "tensor":
         return _repeat_tensor(value, repeats, axis, what)
     if is_flat(type(value)) and type(repeats) is int and repeats == 1:
@@ -115,13 +117,14 @@ def repeat(value: T, repeats: SupportsIndex | ArrayBase, axis: int | None = None
     return _each(lambda v: _repeat_flat(v, repeats, (1, flat_size(v), 1), what), value)
 
 
-def _repeats(given: Any, what: str) -> Any:
-    """Returns an integer, or a flat array of integers: of ours, or of NumPy's."""
+def _repeats(value: Any, given: Any, what: str) -> Any:
+    """Returns an integer, or a flat array of unsigned integers in the namespace of a value."""
+    flat = conversion.flat_class(type(value), dt.u32)
     if isinstance(given, ArrayBase):
         one = given._kind == "tensor" and len(given._shape) == 1
         found: Any = given._array if one else given
         if is_flat(type(found)) and found._dtype.is_int:
-            return found
+            return flat(found)
     elif conversion.is_integer(given):
         found = operator.index(given)
         if found < 0:
@@ -132,14 +135,14 @@ def _repeats(given: Any, what: str) -> Any:
         if found.ndim == 1 and (found.dtype.kind in "iu" or not found.size):
             if (found < 0).any():
                 raise ValueError(f"{what}(): 'repeats' must not be negative, got {min(found)}")
-            return found
+            return flat(found.astype(np.uint32))
     raise TypeError(f"{what}(): 'repeats' must be an int or an integer array, not {label(given)}")
 
 
 def _repeat_flat(array: Any, repeats: Any, blocks: tuple[int, int, int], what: str) -> Any:
     """Repeats the entries of a flat array along the middle one of three axes."""
     before, n, after = blocks
-    sources = None if isinstance(repeats, int) else _sources(array, repeats, n, what)
+    sources = None if isinstance(repeats, int) else _sources(repeats, n, what)
     count = n * repeats if sources is None else len(sources)
 
     def source(axis: int, place: Any) -> Any:
@@ -156,18 +159,15 @@ def _repeat_flat(array: Any, repeats: Any, blocks: tuple[int, int, int], what: s
     return conversion.take_places(array, blocks, (before, count, after), source, what)
 
 
-def _sources(value: Any, repeats: Any, size: int, what: str) -> Any:
+def _sources(counts: Any, size: int, what: str) -> Any:
     """Returns for every entry of the result its source entry, where each entry has an individual
     number of copies."""
-    if isinstance(repeats, np.ndarray) or repeats._kind != value._kind:
-        repeats = conversion.flat_class(type(value), dt.u32)([*map(int, repeats)])
-    if flat_size(repeats) != size:
+    if flat_size(counts) != size:
         raise RuntimeError(
-            f"{what}(): 'repeats' has {flat_size(repeats)} entries, but there are {size} to repeat"
+            f"{what}(): 'repeats' has {flat_size(counts)} entries, but there are {size} to repeat"
         )
-    if repeats._kind == "nested":
-        return np.repeat(np.arange(size), repeats._components)
-    counts = conversion.flat_class(type(value), dt.u32)(repeats)
+    if counts._kind == "nested":
+        return np.repeat(np.arange(size), counts._components)
     starts = leaf_access.prefix("add", counts, True)
     total = leaf_access.reduce_all("add", counts)[0]
     if total == 0:
