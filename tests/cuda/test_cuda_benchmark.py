@@ -59,7 +59,7 @@ def corpus(at):
         yield name, lambda: values().numpy()
 
 broken = {{
-    "raises": 30, "aborts": 30, "hangs": 10, "fails": 30, "unready": 30,
+    "raises": 30, "aborts": 30, "hangs": 5, "fails": 30, "unready": 30,
 }}
 gpu.main({{
     "facts": gpu.PARTS["facts"], "control flow": Part("__main__", "corpus", 30),
@@ -109,7 +109,7 @@ def test_the_report_is_printed_and_has_what_went_well(run):
     parts = {s.split(" | ")[0][2:]: s.split(" | ")[2] for s in lines if s.count(" | ") == 3}
     assert parts["raises"] == "complete" and parts["bad indices"] == "complete"
     assert parts["aborts"] == "complete, in 2 processes; one ended by signal 6 (SIGABRT)"
-    assert parts["hangs"] == "complete, in 2 processes; one timed out after 10 s"
+    assert parts["hangs"] == "complete, in 2 processes; one timed out after 5 s"
     assert parts["fails"] == "complete, in 2 processes" and parts["unready"] == "incomplete"
 
 
@@ -132,7 +132,7 @@ def test_a_process_that_takes_too_long(run):
     found = section(run.report, "hangs: broken")
     assert "the time was up" in found and "Kernels, in `parts/hangs`" in found
     has_kernel(run.parts / "hangs", "abs(")
-    assert "timed out after 10 s" in run.report
+    assert "timed out after 5 s" in run.report
 
 
 def test_a_kernel_that_fails(run):
