@@ -244,6 +244,7 @@ def look_at(x: Any) -> None:
     assert dr.whos(as_string=True) and dr.whos_ad(as_string=True)
 
 
+@pytest.mark.compiled_every(2)
 @pytest.mark.parametrize("piece", PIECES, ids=lambda p: p.__name__)
 def test_tools_show_what_a_piece_gives_and_change_nothing(piece: Callable):
     np.testing.assert_array_equal(run([piece], look_at), run([piece]))
