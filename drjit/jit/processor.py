@@ -54,12 +54,13 @@ _SUGGESTED = {
 
 class Target(NamedTuple):
     """A processor to compile for: its architecture, its name in LLVM's spelling, and the features
-    that code for it may need."""
+    that code for it may need; and its system in LLVM's spelling."""
 
     architecture: str
     name: str
     features: tuple[str, ...]
     switches: str  # LLVM's list of features, which may take some from what the name says
+    triple: str
 
     @property
     def register_bytes(self) -> int:
@@ -97,12 +98,13 @@ def named(name: str) -> Target:
         name, switches = target()
         found = [f[1:] for f in switches.split(",") if f[:1] == "+"]
         used = tuple([f for f in found if f.startswith(_USED_PREFIXES)])
-        return Target(own, name, used, switches)
+        return Target(own, name, used, switches, str(binding().get_process_triple()))
     kinds = sorted(_REQUIRED, key=lambda kind: (name not in _SUGGESTED[kind], kind != own))
     problem = ""
     for kind in kinds:
+        triple = triple_of(kind)
         try:
-            backend(kind)
+            backend(triple)
         except RuntimeError:
             problem += f"; llvmlite was built without code generation for {kind}"
             continue
@@ -112,7 +114,7 @@ def named(name: str) -> Target:
         features = _features((name,), names, kind)[0]
         if features.issuperset(_REQUIRED[kind]):
             switches = ",".join([f"+{feature}" for feature in sorted(features)])
-            return Target(kind, name, tuple(sorted(features)), switches)
+            return Target(kind, name, tuple(sorted(features)), switches, triple)
     needed = " or ".join([f"{', '.join(_REQUIRED[kind])} ({kind})" for kind in kinds])
     raise ValueError(
         f"LLVM knows no processor {name!r} with what kernels need, {needed}{problem}. Expected "
@@ -134,8 +136,15 @@ def runs(architecture: str, features: Sequence[str]) -> bool:
     )
 
 
-def backend(architecture: str) -> Any:
-    """Returns LLVM's code generation for an architecture, with this machine's system.
+def triple_of(architecture: str) -> str:
+    """Returns this machine's system with an architecture, in LLVM's spelling."""
+    system = str(binding().get_process_triple()).partition("-")[2]
+    names = {"x86-64": "x86_64", "aarch64": "arm64" if "apple" in system else "aarch64"}
+    return f"{names[architecture]}-{system}"
+
+
+def backend(triple: str) -> Any:
+    """Returns LLVM's code generation for a system.
 
     Raises:
         RuntimeError: llvmlite does not have it.
@@ -143,9 +152,7 @@ def backend(architecture: str) -> Any:
     llvm = binding()
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    system = str(llvm.get_process_triple()).partition("-")[2]
-    names = {"x86-64": "x86_64", "aarch64": "arm64" if "apple" in system else "aarch64"}
-    return llvm.Target.from_triple(f"{names[architecture]}-{system}")
+    return llvm.Target.from_triple(triple)
 
 
 def binding() -> Any:
@@ -200,8 +207,9 @@ def target() -> tuple[str, str]:
     return wish, ",".join(f"+{name}" for name in names if name in features)
 
 
-def architecture() -> str:
-    name = str(binding().get_process_triple()).partition("-")[0]
+def architecture(triple: str = "") -> str:
+    """Returns the architecture of a system, by default of this machine."""
+    name = str(triple or binding().get_process_triple()).partition("-")[0]
     return "x86-64" if name == "x86_64" else "aarch64" if name == "arm64" else name
 
 
@@ -233,8 +241,8 @@ def _features(
             call = f"%y = call i64 @part{k}(i64 %x)"
             lines.append(f"define i64 @f{n}.{k}(i64 %x) #{number} {{\n{call}\nret i64 %y\n}}")
     module = llvm.parse_assembly("\n".join(lines), llvm.create_context())
-    found = backend(kind) if other else llvm.Target.from_triple(llvm.get_process_triple())
-    machine = found.create_target_machine()
+    triple = triple_of(kind) if other else llvm.get_process_triple()
+    machine = llvm.Target.from_triple(triple).create_target_machine()
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)

@@ -204,27 +204,16 @@ class Tracer(Recorder):
         return self._constant(n) if known is None else known
 
     def record(self, launched: Any, size: int, operands: Operands) -> list[Buffer | None]:
-        inputs, literals, checks, targets = operands
-        read = tuple([self.slot(n) for n in inputs])
-        effects = tuple([self._target(e) for e in targets])
-        outputs: list[Any] = []
-        made: list[Buffer | None] = []
-        for o in launched.program.outputs:
-            if o.kind == "effect":
-                made.append(None)
-                outputs.append(None)
-                continue
-            lanes = 1 if o.kind == "reduce" else size
-            b = launched.device.allocate_for(o.dtype, lanes)
-            made.append(b)
-            outputs.append((self._result(b), o.dtype, o.kind == "reduce"))
-        constants = tuple([(n.dtype, n.data) for n in literals])
-        bounds = tuple([(c.data, c.deps[0].dtype) for c in checks])
-        kernel: Any = traced_kernel(launched)
-        self.steps.append(
-            freeze.RecordedLaunch(kernel, size, read, constants, bounds, effects, tuple(outputs))
-        )
+        made = super().record(launched, size, operands)
+        self.steps[-1] = self.steps[-1]._replace(kernel=traced_kernel(launched))
         return made
+
+    def _launch(self, launched: Any, size: int, operands: Operands) -> list[Buffer | None]:
+        return [
+            None if o.kind == "effect"
+            else launched.device.allocate_for(o.dtype, 1 if o.kind == "reduce" else size)
+            for o in launched.program.outputs
+        ]  # fmt: skip
 
     def operation(self, function: Callable, arguments: tuple, sized_by_data: bool) -> Any:
         """Records a primitive, whose result has the type and size that `_SHAPES` says."""

@@ -189,7 +189,7 @@ def export_object(
         raise RuntimeError(f"{what}: object files cannot have {error}") from None
     title = f"What {getattr(function, '__name__', 'a function')} computes."
     path.write_bytes(code)
-    text = header(functions, name, title, machine.title, path.name)
+    text = header(functions, name, title, f"{machine.triple}, {machine.name}", path.name)
     path.with_suffix(".h").write_text(text, encoding="utf-8")
     return path
 
