@@ -8,7 +8,6 @@ copied as a whole.
 """
 
 import re
-from math import gcd
 from typing import Any
 
 from ...jit.cpu.kernel import text_of
@@ -23,7 +22,7 @@ from ...jit.run.launch import to_numpy
 from ...jit.target.simd.translate import WORDS_IN_REGISTERS
 from ..freeze.recordings import GeneralRecording, SizedNumber
 from . import operations
-from .file import short, traced_kernel
+from .file import fraction, short, traced_kernel
 from .interface import CannotExport, Outcome
 from .operations import OTHER_SIZES, bits, other_sizes_if, pattern, under
 
@@ -133,11 +132,7 @@ class Driver:
             return str(int(n))
         found = []
         for p in n.options:
-            size = self.f.sizes[p.which]
-            parts = size if p.length == 1 else f"({size} + {p.length - 1}) // {p.length}"
-            common = gcd(p.value, p.at)
-            times, by = p.value // common, p.at // common
-            product = parts if times == 1 else f"({parts}) * {times}"
+            product, by = fraction(p, self.f.sizes[p.which])
             if by > 1:
                 self.checks += other_sizes_if(f"({product}) // {by} * {by} != {product}")
                 product = f"({product}) // {by}"

@@ -217,13 +217,11 @@ class Tracer(Recorder):
 
     def operation(self, function: Callable, arguments: tuple, sized_by_data: bool) -> Any:
         """Records a primitive, whose result has the type and size that `_SHAPES` says."""
-        function = getattr(function, "__wrapped__", function)
         name = function.__name__
-        rule = _SHAPES.get(name)
-        if rule is None:
+        if sized_by_data:
             raise self.refusal(
-                f"{_TITLES.get(name, name)} makes an array whose size depends on the contents of "
-                "others, so that the sizes of what follows are not known"
+                f"dr.{name}() makes an array whose size depends on the contents of others, so that "
+                "the sizes of what follows are not known"
             )
         for a in arguments:
             if isinstance(a, Node) and a.op is not LITERAL:
@@ -233,7 +231,7 @@ class Tracer(Recorder):
             layout = arguments[2]
             rows = tuple([tuple(map(int, row)) for row in layout.offsets])
             given = (*given[:2], layout.sizes, layout.transposed, rows)
-        t, size = rule(*arguments)
+        t, size = _SHAPES[name](*arguments)
         device = next(
             (a.data.device for a in arguments if isinstance(a, Node) and a.op is BUFFER), None
         ) or arguments[-1]  # fmt: skip
@@ -266,7 +264,6 @@ _SHAPES: dict[str, Callable[..., tuple[dt.DType, int]]] = {
     ),
     "_allocated": lambda size, dtype, device: (dtype, size),
 }  # fmt: skip
-_TITLES = {"compress": "dr.compress()"}
 
 
 def as_tuples(value: Any, number: Callable[[Node], Any], what: str) -> Any:

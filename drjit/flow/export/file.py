@@ -182,13 +182,6 @@ f16, f32, f64, mask = np.float16, np.float32, np.float64, np.bool_
 TILE = 64"""
 
 
-_PRIMITIVES = {
-    "_block_reduce": "block_reduce", "_sorted": "sort", "matmul": "products",
-    "_allocated": "empty",
-}  # fmt: skip
-"""The names of support functions for primitives that are called otherwise."""
-
-
 class PublicFunctionWriter:
     """Writes the public function of a recording."""
 
@@ -368,40 +361,28 @@ class PublicFunctionWriter:
 
     def operation(self, step: Any) -> None:
         """Writes the call of a primitive."""
-        own: str = step.function.__name__
-        name = _PRIMITIVES.get(own, own)
-        given = step.arguments
-        if name == "_duplicate":
-            number = given[0]
-            made = self.new_value(step.results[0], self.dtypes[number])
-            self.add(f"{made} = {self.names[number]}.copy()")
-            return
+        given, use = step.arguments, self.file.use
         values = [self.operand(a) for a in given]
-        if name == "empty":
-            size, dtype = given[:2]
-            made = self.new_value(step.results[0], dtype)
-            self.add(f"{made} = np.empty({self.size(size)}, {_numpy(dtype)})")
-            return
-        self.file.use(name)
-        if name == "sort":
-            key, payload = values[:2]
-            dtype = self.dtypes[given[0]] if given[1] is None else BY_CODE["u32"]
-            made = self.new_value(step.results[0], dtype)
-            self.add(f"{made} = sort({key}, {payload})")
-            return
-        source = given[0] if name == "products" else given[1]
-        dtype = self.dtypes[source] if type(source) is ValueNumber else source.dtype
-        made = self.new_value(step.results[0], dtype)
-        wide = dtype.accumulator
-        start = "" if name == "products" else constant(wide.code, starting_value(given[0], wide))
-        if name == "prefix":
-            run = values[3] if len(values) > 3 else "0"
-            text = f"prefix({', '.join(values[:3])}, {run}, {start})"
-        elif name == "reduce_rows":
-            text = f"reduce_rows({', '.join(values)}, {start})"
-        else:
-            text = f"{name}({', '.join(values[:3] if name == 'block_reduce' else values)})"
-        self.add(f"{made} = {text}")
+        source = next(a for a in given if isinstance(a, ValueNumber | Literal | DType))
+        dtype = self.dtypes[source] if type(source) is ValueNumber else source
+        dtype = dtype.dtype if isinstance(dtype, Literal) else dtype
+        match step.function.__name__:
+            case "_duplicate":
+                text = f"{values[0]}.copy()"
+            case "_allocated":
+                text = f"np.empty({values[0]}, {values[1]})"
+            case "_sorted":
+                dtype = dtype if given[1] is None else BY_CODE["u32"]
+                text = f"{use('sort')}({values[0]}, {values[1]})"
+            case "matmul":
+                text = f"{use('products')}({', '.join(values)})"
+            case "_block_reduce":
+                text = f"{use('block_reduce')}({', '.join(values[:3])})"
+            case name:  # `prefix` and `reduce_rows`
+                wide = dtype.accumulator
+                start = constant(wide.code, starting_value(given[0], wide))
+                text = f"{use(name)}({', '.join([*values, start])})"
+        self.add(f"{self.new_value(step.results[0], dtype)} = {text}")
 
     def operand(self, a: Any) -> str:
         """Returns an argument of a primitive."""
@@ -500,13 +481,16 @@ def size_text(number: Any, names: Sequence[str]) -> str:
     """Returns a number of a recording as an expression of the sizes with these names."""
     if type(number) is not SizedNumber:
         return str(int(number))
-    return min((_proportion(o, names) for o in number.options), key=len)
+    found = []
+    for p in number.options:
+        product, divisor = fraction(p, names[p.which])
+        found.append(product if divisor == 1 else f"{product} // {divisor}")
+    return min(found, key=len)
 
 
-def _proportion(p: Proportion, names: Sequence[str]) -> str:
+def fraction(p: Proportion, size: str) -> tuple[str, int]:
+    """Returns a multiple of a size, as an expression, and what it is to be divided by."""
     shared = gcd(p.value, p.at)
-    factor, divisor = p.value // shared, p.at // shared
-    parts = names[p.which] if p.length == 1 else f"(-(-{names[p.which]} // {p.length}))"
-    if divisor == 1:
-        return parts if factor == 1 else f"{factor} * {parts}"
-    return f"{factor} * {parts} // {divisor}" if factor != 1 else f"{parts} // {divisor}"
+    factor = p.value // shared
+    parts = size if p.length == 1 else f"(({size} + {p.length - 1}) // {p.length})"
+    return parts if factor == 1 else f"{factor} * {parts}", p.at // shared
