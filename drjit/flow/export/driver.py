@@ -79,9 +79,8 @@ class Driver:
     def __init__(self, f: Any, general: GeneralRecording) -> None:
         self.f, self.module, self.general, self.recording = f, f.module, general, general.recording
         self.outcome = Outcome(f.inputs, self.recording.outcome)
-        self.checks: list[str] = []  # of sizes
-        self.plans: list[str] = []  # numbers of lanes, and where memory begins
-        self.late_checks: list[str] = []  # of these numbers, before anything is allocated
+        self.plans: list[str] = []  # numbers of lanes, checks of them, and where memory begins
+        self.room_checks: list[str] = []  # of room for results, before anything is allocated
         self.lines: list[str] = []
         self.endings: list[str] = []
         self.values: dict[int, str] = {}
@@ -134,12 +133,12 @@ class Driver:
         for p in n.options:
             product, by = fraction(p, self.f.sizes[p.which])
             if by > 1:
-                self.checks += other_sizes_if(f"({product}) // {by} * {by} != {product}")
+                self.plans += other_sizes_if(f"({product}) // {by} * {by} != {product}")
                 product = f"({product}) // {by}"
             found.append(product)
         for other in found[1:]:
             if other != found[0]:
-                self.checks += other_sizes_if(f"{other} != {found[0]}")
+                self.plans += other_sizes_if(f"{other} != {found[0]}")
         return self.planned(found[0])
 
     def literal(self, t: DType, value: Any) -> str:
@@ -188,10 +187,10 @@ class Driver:
     def text(self, name: str) -> str:
         """Returns the function, which returns `OTHER_SIZES` if it is none for the given sizes."""
         for which, n in self.general.fixed:
-            self.checks += other_sizes_if(f"{self.f.sizes[which]} != {n}")
+            self.plans += other_sizes_if(f"{self.f.sizes[which]} != {n}")
         for n, length in self.general.even:
             number = self.number(n)
-            self.late_checks += other_sizes_if(f"{number} // {length} * {length} != {number}")
+            self.plans += other_sizes_if(f"{number} // {length} * {length} != {number}")
         self._inputs()
         self._constants()
         self._steps()
@@ -200,10 +199,9 @@ class Driver:
             "a: Word = given",
             "threads = min(max(word(a), 1), THREADS)",
             *self.f.reads,
-            *self.checks,
             "total = 64",
             *self.plans,
-            *self.late_checks,
+            *self.room_checks,
             "memory = allocate(total)",
             *under("if memory == 0:", ["return 1"]),
             "base = (memory + 63) // 64 * 64",
@@ -290,7 +288,7 @@ class Driver:
         for k, (name, value, t) in enumerate(self.outcome.rows):
             changes = k >= len(self.outcome.results)
             n = self.number(value.size) if isinstance(value, Literal) else self.sizes[value][1]
-            self.late_checks += self.f.room_for(name, n)
+            self.room_checks += self.f.room_for(name, n)
             address = self.f.fields[name].address
             moved = late if changes else self.endings
             if isinstance(value, Literal):

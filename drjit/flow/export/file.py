@@ -76,12 +76,6 @@ class TreePart(NamedTuple):
     parts: tuple
 
 
-class OtherValue(NamedTuple):
-    """Anything else."""
-
-    text: str
-
-
 class Traced(NamedTuple):
     """A function to write: its name, the names of its parameters, the recording, its sizes (0 for
     those that are free), why others are fixed, and its documentation."""
@@ -240,8 +234,8 @@ class PublicFunctionWriter:
     def argument(self, part: Any, value: str, name: str) -> None:
         """Reads an argument, and checks its type and size."""
         use = self.file.use
-        if isinstance(part, OtherValue):
-            self.add(f"{use('same')}({value}, {part.text}, {name!r})")
+        if isinstance(part, str):
+            self.add(f"{use('same')}({value}, {part}, {name!r})")
         elif isinstance(part, Leaf):
             made = self.value(part, name)
             self.add(f"{made} = {use('entries')}({value}, {_numpy(part.dtype)}, {name!r})")
@@ -404,8 +398,8 @@ class PublicFunctionWriter:
 
     def result(self, part: Any) -> str:
         """Returns a result as an expression."""
-        if isinstance(part, OtherValue):
-            return part.text
+        if isinstance(part, str):
+            return part
         if isinstance(part, Leaf):
             if type(part.value) is ValueNumber:
                 name = self.names[part.value]
@@ -446,8 +440,8 @@ def _docstring(traced: Traced, arguments: TreePart, result: Any) -> list[str]:
 
 def _described(part: Any) -> str:
     """Describes an argument or result."""
-    if isinstance(part, OtherValue):
-        return part.text
+    if isinstance(part, str):
+        return part
     if isinstance(part, Leaf):
         return f"array of {part.dtype.name}"
     if part.kind == "tensor":

@@ -106,7 +106,7 @@ def block_reduce(d: Any, given: Any, results: Any) -> None:
     if run == "1" or n == "0":
         d.alias(results[0], source)
         return
-    d.late_checks += other_sizes_if(f"{count} * {run} != {n}")
+    d.plans += other_sizes_if(f"{count} * {run} != {n}")
     result = d.allocate(results[0], t, count)
     divided = not (t is dt.f16 and reduce in ("add", "mul"))
     k = d.planned(f"pieces({run}, {n}, threads)" if divided else "1 + 0")

@@ -112,18 +112,7 @@ def described(
     w = Writer()
     if isinstance(function, SavedFunction):
         w.classes |= function.reader.classes
-    with schedule.lock:  # under which nothing waits
-        structures: list[dict[str, Any]] = [
-            {"key": key, "last": s.last, "changing": sorted(s.changing), "families": [
-                (values, [*f.recorded.values()], [*f.general])
-                for values, f in s.families.items() if len(f)
-            ]}
-            for key, s in function._structures.items() if any(map(len, s.families.values()))
-        ]  # fmt: skip
-    if not structures:
-        raise RuntimeError(f"{what}: the function has not been recorded: call it first")
-    implicit = function._implicit(((), {}))
-    schedule.evaluate([n for n in nodes_in(implicit) if n.op is not BUFFER])
+    structures, implicit = recordings_of(function, what)
     try:
         for row in structures:
             key = row["key"]  # a text already, in a function from a file
@@ -142,6 +131,28 @@ def described(
         "targets": [_for_target(name, w, what) for name in targets],
     }  # fmt: skip
     return w.arrays, {"function": VERSION, **facts, "digest": digest(w.arrays, facts)}
+
+
+def recordings_of(function: Any, what: str) -> tuple[list[dict[str, Any]], list[Any]]:
+    """Returns the recordings of a frozen function by the structure of its inputs and the values of
+    literals; and what it reads besides its arguments, which has been evaluated.
+
+    Raises:
+        RuntimeError: there are none.
+    """
+    with schedule.lock:  # under which nothing waits
+        structures: list[dict[str, Any]] = [
+            {"key": key, "last": s.last, "changing": sorted(s.changing), "families": [
+                (values, [*f.recorded.values()], [*f.general])
+                for values, f in s.families.items() if len(f)
+            ]}
+            for key, s in function._structures.items() if any(map(len, s.families.values()))
+        ]  # fmt: skip
+    if not structures:
+        raise RuntimeError(f"{what}: the function has not been recorded: call it first")
+    implicit = function._implicit(((), {}))
+    schedule.evaluate([n for n in nodes_in(implicit) if n.op is not BUFFER])
+    return structures, implicit
 
 
 def digest(arrays: Sequence[np.ndarray], facts: dict[str, Any]) -> str:
