@@ -140,7 +140,7 @@ def triple_of(architecture: str) -> str:
     """Returns this machine's system with an architecture, in LLVM's spelling."""
     system = str(binding().get_process_triple()).partition("-")[2]
     names = {"x86-64": "x86_64", "aarch64": "arm64" if "apple" in system else "aarch64"}
-    return f"{names[architecture]}-{system}"
+    return f"{names.get(architecture, architecture)}-{system}"
 
 
 def backend(triple: str) -> Any:
@@ -188,7 +188,7 @@ def target() -> tuple[str, str]:
     kind = architecture()
     all_names = {*present, *(_ARM_FEATURES if kind == "aarch64" else ())}
     names = sorted(name for name in all_names if name.startswith(_USED_PREFIXES))
-    features, *others = _features((wish, *_SUGGESTED.get(kind, ())), names)
+    features, *others = _features((wish, *_SUGGESTED.get(kind, ())), names, kind)
     needed = _REQUIRED.get(kind, ())
 
     def fault(features: set[str]) -> str:
@@ -213,14 +213,12 @@ def architecture(triple: str = "") -> str:
     return "x86-64" if name == "x86_64" else "aarch64" if name == "arm64" else name
 
 
-def _features(
-    processors: Sequence[str], names: Sequence[str], other: str | None = None
-) -> list[set[str]]:
-    """Returns which of the features each processor has, of this machine's architecture or another.
+def _features(processors: Sequence[str], names: Sequence[str], kind: str) -> list[set[str]]:
+    """Returns which of the features each processor of an architecture has.
     LLVM tells this indirectly: it inlines a function that is compiled with a feature only into
     functions that are compiled with it, too.
     """
-    llvm, kind = binding(), other or architecture()
+    llvm = binding()
     # Without the first feature, LLVM ends the process at the name of a 32-bit processor.
     base = "+64bit," if kind == "x86-64" else ""
     basic = _BASIC_PROCESSOR.get(kind, "")
@@ -241,8 +239,7 @@ def _features(
             call = f"%y = call i64 @part{k}(i64 %x)"
             lines.append(f"define i64 @f{n}.{k}(i64 %x) #{number} {{\n{call}\nret i64 %y\n}}")
     module = llvm.parse_assembly("\n".join(lines), llvm.create_context())
-    triple = triple_of(kind) if other else llvm.get_process_triple()
-    machine = llvm.Target.from_triple(triple).create_target_machine()
+    machine = llvm.Target.from_triple(triple_of(kind)).create_target_machine()
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)

@@ -24,7 +24,7 @@ from ..freeze.recordings import GeneralRecording, SizedNumber
 from . import operations
 from .file import fraction, short, traced_kernel
 from .interface import CannotExport, Outcome
-from .operations import OTHER_SIZES, bits, other_sizes_if, pattern, under
+from .operations import OTHER_SIZES, bits, pattern, returned_if, under
 
 SPACE = 512  # bytes behind each array, for a packet
 # Statements that access a lane's own entry, and those that access nothing but single entries.
@@ -133,12 +133,12 @@ class Driver:
         for p in n.options:
             product, by = fraction(p, self.f.sizes[p.which])
             if by > 1:
-                self.plans += other_sizes_if(f"({product}) // {by} * {by} != {product}")
+                self.plans += returned_if(f"({product}) // {by} * {by} != {product}")
                 product = f"({product}) // {by}"
             found.append(product)
         for other in found[1:]:
             if other != found[0]:
-                self.plans += other_sizes_if(f"{other} != {found[0]}")
+                self.plans += returned_if(f"{other} != {found[0]}")
         return self.planned(found[0])
 
     def literal(self, t: DType, value: Any) -> str:
@@ -187,10 +187,10 @@ class Driver:
     def text(self, name: str) -> str:
         """Returns the function, which returns `OTHER_SIZES` if it is none for the given sizes."""
         for which, n in self.general.fixed:
-            self.plans += other_sizes_if(f"{self.f.sizes[which]} != {n}")
+            self.plans += returned_if(f"{self.f.sizes[which]} != {n}")
         for n, length in self.general.even:
             number = self.number(n)
-            self.plans += other_sizes_if(f"{number} // {length} * {length} != {number}")
+            self.plans += returned_if(f"{number} // {length} * {length} != {number}")
         self._inputs()
         self._constants()
         self._steps()
@@ -202,14 +202,14 @@ class Driver:
             "total = 64",
             *self.plans,
             *self.room_checks,
-            "memory = allocate(total)",
+            'memory = library("malloc", total)',
             *under("if memory == 0:", ["return 1"]),
             "base = (memory + 63) // 64 * 64",
             "record = room(6)",
             *[f"put(record + {8 * k}, 0)" for k in range(6)],
             "result = 0",
             *under("while 1:", [*self.lines, *self.endings, "break"]),
-            "release(memory)",
+            'library("free", memory)',
             "return result",
         ]
         return "\n".join(under(f"def {name}(given):", body)) + "\n"

@@ -25,7 +25,7 @@ from ..freeze.saved import SavedFunction, recordings_of
 from . import targets
 from .driver import Driver, Module
 from .interface import KEYWORDS, CannotExport, Field, Inputs, header, identifier, parameters
-from .operations import OTHER_SIZES, other_sizes_if, returned_if, under
+from .operations import OTHER_SIZES, returned_if, under
 
 
 class Function:
@@ -113,7 +113,7 @@ class Function:
             case (_,):  # an argument that is changed
                 text = f"the function changes the number of entries of {field.name}"
                 return self.refused_if(f"{n} != {field.entries}", text)
-        return other_sizes_if(f"{n} != 1")
+        return returned_if(f"{n} != 1")
 
     def _checks(self) -> list[str]:
         """Returns the lines that check arguments, whatever the recording."""
