@@ -62,12 +62,6 @@ class Target(NamedTuple):
     switches: str  # LLVM's list of features, which may take some from what the name says
     triple: str
 
-    @property
-    def register_bytes(self) -> int:
-        if self.architecture == "aarch64":
-            return 16
-        return 64 if "avx512f" in self.features else 32
-
 
 _chosen: dict[int, Target] = {}  # by thread
 
@@ -214,9 +208,9 @@ def architecture(triple: str = "") -> str:
 
 
 def _features(processors: Sequence[str], names: Sequence[str], kind: str) -> list[set[str]]:
-    """Returns which of the features each processor of an architecture has.
-    LLVM tells this indirectly: it inlines a function that is compiled with a feature only into
-    functions that are compiled with it, too.
+    """Returns which of the features each processor of an architecture has. LLVM tells this
+    indirectly: it inlines a function that is compiled with a feature only into functions that are
+    compiled with it, too.
     """
     llvm = binding()
     # Without the first feature, LLVM ends the process at the name of a 32-bit processor.
@@ -290,14 +284,16 @@ def _is_arm() -> bool:
 def register_bytes() -> int:
     """Returns the size of the vector registers that kernels are compiled for: 64 bytes with
     AVX-512, 32 on other x86 processors, 16 on ARM."""
-    if (other := chosen()) is not None:
-        return other.register_bytes
-    wish, host = os.environ.get("DRJIT_TARGET_CPU") or "native", _cpu_info()
-    if _is_arm():
+    other, host = chosen(), _cpu_info()
+    if _is_arm() if other is None else other.architecture == "aarch64":
         return 16
-    if wish == "native" and host:
-        return 64 if "avx512f" in host.get("flags", "").split() else 32
-    return 64 if "+avx512f" in target()[1].split(",") else 32
+    if other is not None:
+        features: Sequence[str] = other.features
+    elif host and (os.environ.get("DRJIT_TARGET_CPU") or "native") == "native":
+        features = host.get("flags", "").split()
+    else:
+        features = target()[1].replace("+", "").split(",")
+    return 64 if "avx512f" in features else 32
 
 
 @cache

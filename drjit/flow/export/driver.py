@@ -406,10 +406,11 @@ class Driver:
 
     def _operation(self, step: Any) -> None:
         name = step.function.__name__
-        write = operations.WRITERS.get(name)
-        if write is None or step.sizes:
-            raise CannotExport(operations.TITLES.get(name, f"the operation {name}"))
-        write(self, step.arguments, step.results)
+        if name == "compress":
+            raise CannotExport(
+                "dr.compress(), whose result has a size that depends on the contents of an array"
+            )
+        operations.WRITERS[name](self, step.arguments, step.results)
 
     def alias(self, result: int, source: int) -> None:
         """Makes a value a copy of another one, unless it is the same."""

@@ -220,7 +220,13 @@ class PublicFunctionWriter:
 
     def size(self, number: Any) -> str:
         """Returns a size as an expression."""
-        return size_text(number, self.size_names)
+        if type(number) is not SizedNumber:
+            return str(int(number))
+        found = []
+        for p in number.options:
+            product, divisor = fraction(p, self.size_names[p.which])
+            found.append(product if divisor == 1 else f"{product} // {divisor}")
+        return min(found, key=len)
 
     def literal(self, dtype: DType, value: Any) -> str:
         """Returns a literal as an expression of its type."""
@@ -281,9 +287,7 @@ class PublicFunctionWriter:
     def value(self, leaf: Leaf, label: str) -> str:
         """Returns the name of an argument's array."""
         self.labels[leaf.value] = label
-        name = self.names[leaf.value] = f"a{leaf.value}"
-        self.dtypes[leaf.value] = leaf.dtype
-        return name
+        return self.new_value(leaf.value, leaf.dtype, "a")
 
     def check_size(self, made: str, size: Any, name: str) -> None:
         """Takes a size from an argument, or compares it."""
@@ -302,9 +306,9 @@ class PublicFunctionWriter:
 
     # ---- Steps
 
-    def new_value(self, number: int, dtype: DType) -> str:
+    def new_value(self, number: int, dtype: DType, letter: str = "t") -> str:
         """Returns the name of a new value."""
-        name = self.names[number] = f"t{number}"
+        name = self.names[number] = f"{letter}{number}"
         self.dtypes[number] = dtype
         return name
 
@@ -469,17 +473,6 @@ def write(traced: Sequence[Traced], what: str, head: str) -> str:
 def short(place: Any) -> str:
     """Returns a place without its folder."""
     return describe(place).rpartition("/")[2]
-
-
-def size_text(number: Any, names: Sequence[str]) -> str:
-    """Returns a number of a recording as an expression of the sizes with these names."""
-    if type(number) is not SizedNumber:
-        return str(int(number))
-    found = []
-    for p in number.options:
-        product, divisor = fraction(p, names[p.which])
-        found.append(product if divisor == 1 else f"{product} // {divisor}")
-    return min(found, key=len)
 
 
 def fraction(p: Proportion, size: str) -> tuple[str, int]:

@@ -182,7 +182,7 @@ def export_object(
         module = Module()
         functions = _functions(function, module, name, what)
         texts = [f.text() for f in functions]
-        code = targets.object_code(module, texts, [f.name for f in functions], name, machine, what)
+        code = targets.object_code(module, texts, [f.name for f in functions], name, machine)
     except CannotExport as error:
         raise RuntimeError(f"{what}: object files cannot have {error}") from None
     title = f"What {getattr(function, '__name__', 'a function')} computes."

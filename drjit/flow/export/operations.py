@@ -197,6 +197,3 @@ WRITERS: dict[str, Any] = {
     "_block_reduce": block_reduce, "reduce_rows": reduce_rows,
     "_sorted": sort, "matmul": matmul,
 }  # fmt: skip
-TITLES = {
-    "compress": "dr.compress(), whose result has a size that depends on the contents of an array"
-}

@@ -6,7 +6,6 @@ from typing import Any
 from ...jit import processor
 from ...jit.cpu import exported
 from ...jit.native import language, objects
-from ...jit.processor import Target
 from ...jit.target import packet_width
 from ...jit.target.simd import kernel as kernels
 from ...jit.target.simd import llvm
@@ -14,7 +13,7 @@ from .driver import SPACE, Module
 from .interface import CannotExport
 
 
-def machine(target: str | None, what: str) -> Target:
+def machine(target: str | None, what: str) -> processor.Target:
     """Returns a target: by default this machine, or one named by a processor, a system as LLVM
     spells it (`aarch64-apple-darwin`), or both (`SYSTEM:PROCESSOR`).
 
@@ -44,9 +43,8 @@ def machine(target: str | None, what: str) -> Target:
 
 
 def object_code(
-    module: Module, texts: Sequence[str], public: Sequence[str], name: str, target: Target,
-    what: str,
-) -> bytes:  # fmt: skip
+    module: Module, texts: Sequence[str], public: Sequence[str], name: str, target: processor.Target
+) -> bytes:
     """Returns the object file of a module and the functions of native code in `texts`, of which
     some are `public`."""
     ir = [_driver(module, texts, name, "windows" in target.triple)]
