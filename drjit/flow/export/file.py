@@ -24,40 +24,33 @@ FEW = 8  # entries of a constant that are written as numbers
 
 
 class TracedKernel(NamedTuple):
-    """A kernel as a recording has it: the text, the place of bounds checks among its words, and
-    the words of targets and outputs."""
+    """A kernel as a recording has it: the text, the place of bounds checks among its words, and the
+    words with the addresses of its inputs, targets and outputs."""
 
     text: str
     first_check: int
     checks: int
-    targets: tuple[int, ...]
-    outputs: tuple[tuple[str, int] | None, ...]
+    words: tuple[int, ...]
 
     def values(self, step: RecordedLaunch) -> dict[int, int]:
         """Returns the values of a launch whose addresses are among its words, by these."""
-        found: dict[int, int] = dict(enumerate(step.inputs, 1))
-        for word, effect in zip(self.targets, step.effects, strict=True):
-            found[word] = effect[0]
-        for output, made in zip(self.outputs, step.outputs, strict=True):
-            if output is not None and made is not None:
-                kind, word = output  # before it, a reduction has one for partial results
-                found[word + (kind == "reduce")] = made[0]
-        return found
+        return dict(zip(self.words, [*step.read, *step.results], strict=True))
 
 
 def traced_kernel(kernel: Any) -> TracedKernel:
     """Returns a kernel as a recording has it."""
     program = kernel.program
     first = 1 + len(program.inputs) + len(program.literals)
+    words = [*range(1, 1 + len(program.inputs))]
     word = first + program.checks
-    targets = []
     for _, mode in program.effects:
-        targets.append(word)
+        words.append(word)
         word += 3 if mode == "expand" else 1
-    outputs = [None if o.kind == "effect" else (o.kind, o.param) for o in program.outputs]
+    # Before its result, a reduction has a word for partial results.
+    words += [o.param + (o.kind == "reduce") for o in program.outputs if o.kind != "effect"]
     # Whether results bypass the caches depends on sizes.
     text = kernel.text.replace("    stream(", "    store(")
-    return TracedKernel(text, first, program.checks, tuple(targets), tuple(outputs))
+    return TracedKernel(text, first, program.checks, tuple(words))
 
 
 class Leaf(NamedTuple):
