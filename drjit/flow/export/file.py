@@ -354,7 +354,7 @@ class PublicFunctionWriter:
         """Writes the call of a primitive."""
         given, use = step.arguments, self.file.use
         values = [self.operand(a) for a in given]
-        source = next(a for a in given if isinstance(a, ValueNumber | Literal | DType))
+        source: Any = next(a for a in given if isinstance(a, ValueNumber | Literal | DType))
         dtype = self.dtypes[source] if type(source) is ValueNumber else source
         dtype = dtype.dtype if isinstance(dtype, Literal) else dtype
         match step.function.__name__:
