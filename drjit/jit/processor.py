@@ -201,9 +201,10 @@ def target() -> tuple[str, str]:
     return wish, ",".join(f"+{name}" for name in names if name in features)
 
 
-def architecture(triple: str = "") -> str:
+def architecture(triple: str | None = None) -> str:
     """Returns the architecture of a system, by default of this machine."""
-    name = str(triple or binding().get_process_triple()).partition("-")[0]
+    triple = str(binding().get_process_triple()) if triple is None else triple
+    name = triple.partition("-")[0]
     return "x86-64" if name == "x86_64" else "aarch64" if name == "arm64" else name
 
 

@@ -20,17 +20,15 @@ def machine(target: str | None, what: str) -> processor.Target:
     Raises:
         ValueError: there is no such target.
     """
-    own = processor.named("native")
     if target is None:
-        return own
+        return processor.named("native")
     kinds = {name: kind for kind, names in processor._SUGGESTED.items() for name in names}
     triple, separator, cpu = target.partition(":")
     if not separator and (triple in kinds or triple.count("-") < 2):
-        triple, cpu = "", triple
-    if not triple and cpu in kinds:
-        kind = kinds[cpu]
-        is_own = kind == own.architecture
-        triple = own.triple if is_own else f"{kind.replace('-', '_')}-unknown-linux-gnu"
+        cpu, kind = triple, kinds.get(triple, "")
+        triple = f"{kind.replace('-', '_')}-unknown-linux-gnu"
+        if kind == processor.architecture():
+            triple = processor.triple_of(kind)
     kind = processor.architecture(triple)
     cpu = cpu or next((name for name in kinds if kinds[name] == kind), "")
     if kinds.get(cpu) != kind:
