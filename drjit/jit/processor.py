@@ -54,18 +54,13 @@ _SUGGESTED = {
 
 class Target(NamedTuple):
     """A processor to compile for: its architecture, its name in LLVM's spelling, and the features
-    that code for it may need."""
+    that code for it may need; and its system in LLVM's spelling."""
 
     architecture: str
     name: str
     features: tuple[str, ...]
     switches: str  # LLVM's list of features, which may take some from what the name says
-
-    @property
-    def register_bytes(self) -> int:
-        if self.architecture == "aarch64":
-            return 16
-        return 64 if "avx512f" in self.features else 32
+    triple: str
 
 
 _chosen: dict[int, Target] = {}  # by thread
@@ -97,12 +92,13 @@ def named(name: str) -> Target:
         name, switches = target()
         found = [f[1:] for f in switches.split(",") if f[:1] == "+"]
         used = tuple([f for f in found if f.startswith(_USED_PREFIXES)])
-        return Target(own, name, used, switches)
+        return Target(own, name, used, switches, str(binding().get_process_triple()))
     kinds = sorted(_REQUIRED, key=lambda kind: (name not in _SUGGESTED[kind], kind != own))
     problem = ""
     for kind in kinds:
+        triple = triple_of(kind)
         try:
-            backend(kind)
+            backend(triple)
         except RuntimeError:
             problem += f"; llvmlite was built without code generation for {kind}"
             continue
@@ -112,7 +108,7 @@ def named(name: str) -> Target:
         features = _features((name,), names, kind)[0]
         if features.issuperset(_REQUIRED[kind]):
             switches = ",".join([f"+{feature}" for feature in sorted(features)])
-            return Target(kind, name, tuple(sorted(features)), switches)
+            return Target(kind, name, tuple(sorted(features)), switches, triple)
     needed = " or ".join([f"{', '.join(_REQUIRED[kind])} ({kind})" for kind in kinds])
     raise ValueError(
         f"LLVM knows no processor {name!r} with what kernels need, {needed}{problem}. Expected "
@@ -134,8 +130,15 @@ def runs(architecture: str, features: Sequence[str]) -> bool:
     )
 
 
-def backend(architecture: str) -> Any:
-    """Returns LLVM's code generation for an architecture, with this machine's system.
+def triple_of(architecture: str) -> str:
+    """Returns this machine's system with an architecture, in LLVM's spelling."""
+    system = str(binding().get_process_triple()).partition("-")[2]
+    names = {"x86-64": "x86_64", "aarch64": "arm64" if "apple" in system else "aarch64"}
+    return f"{names.get(architecture, architecture)}-{system}"
+
+
+def backend(triple: str) -> Any:
+    """Returns LLVM's code generation for a system.
 
     Raises:
         RuntimeError: llvmlite does not have it.
@@ -143,9 +146,7 @@ def backend(architecture: str) -> Any:
     llvm = binding()
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    system = str(llvm.get_process_triple()).partition("-")[2]
-    names = {"x86-64": "x86_64", "aarch64": "arm64" if "apple" in system else "aarch64"}
-    return llvm.Target.from_triple(f"{names[architecture]}-{system}")
+    return llvm.Target.from_triple(triple)
 
 
 def binding() -> Any:
@@ -181,7 +182,7 @@ def target() -> tuple[str, str]:
     kind = architecture()
     all_names = {*present, *(_ARM_FEATURES if kind == "aarch64" else ())}
     names = sorted(name for name in all_names if name.startswith(_USED_PREFIXES))
-    features, *others = _features((wish, *_SUGGESTED.get(kind, ())), names)
+    features, *others = _features((wish, *_SUGGESTED.get(kind, ())), names, kind)
     needed = _REQUIRED.get(kind, ())
 
     def fault(features: set[str]) -> str:
@@ -200,19 +201,19 @@ def target() -> tuple[str, str]:
     return wish, ",".join(f"+{name}" for name in names if name in features)
 
 
-def architecture() -> str:
-    name = str(binding().get_process_triple()).partition("-")[0]
+def architecture(triple: str | None = None) -> str:
+    """Returns the architecture of a system, by default of this machine."""
+    triple = str(binding().get_process_triple()) if triple is None else triple
+    name = triple.partition("-")[0]
     return "x86-64" if name == "x86_64" else "aarch64" if name == "arm64" else name
 
 
-def _features(
-    processors: Sequence[str], names: Sequence[str], other: str | None = None
-) -> list[set[str]]:
-    """Returns which of the features each processor has, of this machine's architecture or another.
-    LLVM tells this indirectly: it inlines a function that is compiled with a feature only into
-    functions that are compiled with it, too.
+def _features(processors: Sequence[str], names: Sequence[str], kind: str) -> list[set[str]]:
+    """Returns which of the features each processor of an architecture has. LLVM tells this
+    indirectly: it inlines a function that is compiled with a feature only into functions that are
+    compiled with it, too.
     """
-    llvm, kind = binding(), other or architecture()
+    llvm = binding()
     # Without the first feature, LLVM ends the process at the name of a 32-bit processor.
     base = "+64bit," if kind == "x86-64" else ""
     basic = _BASIC_PROCESSOR.get(kind, "")
@@ -233,8 +234,7 @@ def _features(
             call = f"%y = call i64 @part{k}(i64 %x)"
             lines.append(f"define i64 @f{n}.{k}(i64 %x) #{number} {{\n{call}\nret i64 %y\n}}")
     module = llvm.parse_assembly("\n".join(lines), llvm.create_context())
-    found = backend(kind) if other else llvm.Target.from_triple(llvm.get_process_triple())
-    machine = found.create_target_machine()
+    machine = llvm.Target.from_triple(triple_of(kind)).create_target_machine()
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
@@ -285,14 +285,16 @@ def _is_arm() -> bool:
 def register_bytes() -> int:
     """Returns the size of the vector registers that kernels are compiled for: 64 bytes with
     AVX-512, 32 on other x86 processors, 16 on ARM."""
-    if (other := chosen()) is not None:
-        return other.register_bytes
-    wish, host = os.environ.get("DRJIT_TARGET_CPU") or "native", _cpu_info()
-    if _is_arm():
+    other, host = chosen(), _cpu_info()
+    if _is_arm() if other is None else other.architecture == "aarch64":
         return 16
-    if wish == "native" and host:
-        return 64 if "avx512f" in host.get("flags", "").split() else 32
-    return 64 if "+avx512f" in target()[1].split(",") else 32
+    if other is not None:
+        features: Sequence[str] = other.features
+    elif host and (os.environ.get("DRJIT_TARGET_CPU") or "native") == "native":
+        features = host.get("flags", "").split()
+    else:
+        features = target()[1].replace("+", "").split(",")
+    return 64 if "avx512f" in features else 32
 
 
 @cache

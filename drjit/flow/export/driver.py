@@ -8,7 +8,6 @@ copied as a whole.
 """
 
 import re
-from math import gcd
 from typing import Any
 
 from ...jit.cpu.kernel import text_of
@@ -23,9 +22,9 @@ from ...jit.run.launch import to_numpy
 from ...jit.target.simd.translate import WORDS_IN_REGISTERS
 from ..freeze.recordings import GeneralRecording, SizedNumber
 from . import operations
-from .file import short, traced_kernel
+from .file import fraction, short, traced_kernel
 from .interface import CannotExport, Outcome
-from .operations import OTHER_SIZES, bits, other_sizes_if, pattern, under
+from .operations import OTHER_SIZES, bits, pattern, returned_if, under
 
 SPACE = 512  # bytes behind each array, for a packet
 # Statements that access a lane's own entry, and those that access nothing but single entries.
@@ -80,9 +79,8 @@ class Driver:
     def __init__(self, f: Any, general: GeneralRecording) -> None:
         self.f, self.module, self.general, self.recording = f, f.module, general, general.recording
         self.outcome = Outcome(f.inputs, self.recording.outcome)
-        self.checks: list[str] = []  # of sizes
-        self.plans: list[str] = []  # numbers of lanes, and where memory begins
-        self.late_checks: list[str] = []  # of these numbers, before anything is allocated
+        self.plans: list[str] = []  # numbers of lanes, checks of them, and where memory begins
+        self.room_checks: list[str] = []  # of room for results, before anything is allocated
         self.lines: list[str] = []
         self.endings: list[str] = []
         self.values: dict[int, str] = {}
@@ -133,18 +131,14 @@ class Driver:
             return str(int(n))
         found = []
         for p in n.options:
-            size = self.f.sizes[p.which]
-            parts = size if p.length == 1 else f"({size} + {p.length - 1}) // {p.length}"
-            common = gcd(p.value, p.at)
-            times, by = p.value // common, p.at // common
-            product = parts if times == 1 else f"({parts}) * {times}"
+            product, by = fraction(p, self.f.sizes[p.which])
             if by > 1:
-                self.checks += other_sizes_if(f"({product}) // {by} * {by} != {product}")
+                self.plans += returned_if(f"({product}) // {by} * {by} != {product}")
                 product = f"({product}) // {by}"
             found.append(product)
         for other in found[1:]:
             if other != found[0]:
-                self.checks += other_sizes_if(f"{other} != {found[0]}")
+                self.plans += returned_if(f"{other} != {found[0]}")
         return self.planned(found[0])
 
     def literal(self, t: DType, value: Any) -> str:
@@ -193,10 +187,10 @@ class Driver:
     def text(self, name: str) -> str:
         """Returns the function, which returns `OTHER_SIZES` if it is none for the given sizes."""
         for which, n in self.general.fixed:
-            self.checks += other_sizes_if(f"{self.f.sizes[which]} != {n}")
+            self.plans += returned_if(f"{self.f.sizes[which]} != {n}")
         for n, length in self.general.even:
             number = self.number(n)
-            self.late_checks += other_sizes_if(f"{number} // {length} * {length} != {number}")
+            self.plans += returned_if(f"{number} // {length} * {length} != {number}")
         self._inputs()
         self._constants()
         self._steps()
@@ -205,18 +199,17 @@ class Driver:
             "a: Word = given",
             "threads = min(max(word(a), 1), THREADS)",
             *self.f.reads,
-            *self.checks,
             "total = 64",
             *self.plans,
-            *self.late_checks,
-            "memory = allocate(total)",
+            *self.room_checks,
+            'memory = library("malloc", total)',
             *under("if memory == 0:", ["return 1"]),
             "base = (memory + 63) // 64 * 64",
             "record = room(6)",
             *[f"put(record + {8 * k}, 0)" for k in range(6)],
             "result = 0",
             *under("while 1:", [*self.lines, *self.endings, "break"]),
-            "release(memory)",
+            'library("free", memory)',
             "return result",
         ]
         return "\n".join(under(f"def {name}(given):", body)) + "\n"
@@ -295,7 +288,7 @@ class Driver:
         for k, (name, value, t) in enumerate(self.outcome.rows):
             changes = k >= len(self.outcome.results)
             n = self.number(value.size) if isinstance(value, Literal) else self.sizes[value][1]
-            self.late_checks += self.f.room_for(name, n)
+            self.room_checks += self.f.room_for(name, n)
             address = self.f.fields[name].address
             moved = late if changes else self.endings
             if isinstance(value, Literal):
@@ -413,10 +406,11 @@ class Driver:
 
     def _operation(self, step: Any) -> None:
         name = step.function.__name__
-        write = operations.WRITERS.get(name)
-        if write is None or step.sizes:
-            raise CannotExport(operations.TITLES.get(name, f"the operation {name}"))
-        write(self, step.arguments, step.results)
+        if name == "compress":
+            raise CannotExport(
+                "dr.compress(), whose result has a size that depends on the contents of an array"
+            )
+        operations.WRITERS[name](self, step.arguments, step.results)
 
     def alias(self, result: int, source: int) -> None:
         """Makes a value a copy of another one, unless it is the same."""

@@ -40,7 +40,7 @@ from ..freeze.layout import (
 from ..freeze.recordings import Different, GeneralRecording, generalize
 from ..freeze.result import Snapshot
 from ..region.state import call
-from .file import Leaf, OtherValue, Traced, TreePart, short, traced_kernel, write
+from .file import Leaf, Traced, TreePart, short, traced_kernel, write
 from .interface import parameters
 
 _OBJECTS = (".o", ".obj")
@@ -204,37 +204,24 @@ class Tracer(Recorder):
         return self._constant(n) if known is None else known
 
     def record(self, launched: Any, size: int, operands: Operands) -> list[Buffer | None]:
-        inputs, literals, checks, targets = operands
-        read = tuple([self.slot(n) for n in inputs])
-        effects = tuple([self._target(e) for e in targets])
-        outputs: list[Any] = []
-        made: list[Buffer | None] = []
-        for o in launched.program.outputs:
-            if o.kind == "effect":
-                made.append(None)
-                outputs.append(None)
-                continue
-            lanes = 1 if o.kind == "reduce" else size
-            b = launched.device.allocate_for(o.dtype, lanes)
-            made.append(b)
-            outputs.append((self._result(b), o.dtype, o.kind == "reduce"))
-        constants = tuple([(n.dtype, n.data) for n in literals])
-        bounds = tuple([(c.data, c.deps[0].dtype) for c in checks])
-        kernel: Any = traced_kernel(launched)
-        self.steps.append(
-            freeze.RecordedLaunch(kernel, size, read, constants, bounds, effects, tuple(outputs))
-        )
+        made = super().record(launched, size, operands)
+        self.steps[-1] = self.steps[-1]._replace(kernel=traced_kernel(launched))
         return made
+
+    def _launch(self, launched: Any, size: int, operands: Operands) -> list[Buffer | None]:
+        return [
+            None if o.kind == "effect"
+            else launched.device.allocate_for(o.dtype, 1 if o.kind == "reduce" else size)
+            for o in launched.program.outputs
+        ]  # fmt: skip
 
     def operation(self, function: Callable, arguments: tuple, sized_by_data: bool) -> Any:
         """Records a primitive, whose result has the type and size that `_SHAPES` says."""
-        function = getattr(function, "__wrapped__", function)
         name = function.__name__
-        rule = _SHAPES.get(name)
-        if rule is None:
+        if sized_by_data:
             raise self.refusal(
-                f"{_TITLES.get(name, name)} makes an array whose size depends on the contents of "
-                "others, so that the sizes of what follows are not known"
+                f"dr.{name}() makes an array whose size depends on the contents of others, so that "
+                "the sizes of what follows are not known"
             )
         for a in arguments:
             if isinstance(a, Node) and a.op is not LITERAL:
@@ -244,7 +231,7 @@ class Tracer(Recorder):
             layout = arguments[2]
             rows = tuple([tuple(map(int, row)) for row in layout.offsets])
             given = (*given[:2], layout.sizes, layout.transposed, rows)
-        t, size = rule(*arguments)
+        t, size = _SHAPES[name](*arguments)
         device = next(
             (a.data.device for a in arguments if isinstance(a, Node) and a.op is BUFFER), None
         ) or arguments[-1]  # fmt: skip
@@ -267,6 +254,7 @@ class Tracer(Recorder):
         return RuntimeError(f"{self.what}: at {describe(user_location())}, {reason}.")
 
 
+_CONTAINERS = ("nested", "tensor", "sequence", "dict", "struct")
 _SHAPES: dict[str, Callable[..., tuple[dt.DType, int]]] = {
     "prefix": lambda reduce, a, *rest: (a.dtype, a.size),
     "_block_reduce": lambda reduce, a, length, count: (a.dtype, count),
@@ -277,11 +265,10 @@ _SHAPES: dict[str, Callable[..., tuple[dt.DType, int]]] = {
     ),
     "_allocated": lambda size, dtype, device: (dtype, size),
 }  # fmt: skip
-_TITLES = {"compress": "dr.compress()"}
 
 
 def as_tuples(value: Any, number: Callable[[Node], Any], what: str) -> Any:
-    """Returns a PyTree of arrays as nested tuples.
+    """Returns a PyTree of arrays as nested tuples, in which other values are texts.
 
     Raises:
         TypeError: it contains something else.
@@ -292,14 +279,14 @@ def as_tuples(value: Any, number: Callable[[Node], Any], what: str) -> Any:
         n = value._node
         found = Literal(n.dtype, n.data, n.size) if n.op is LITERAL else number(n)
         return Leaf(found, n.dtype, n.size)
-    if kind in ("nested", "tensor", "sequence", "dict", "struct"):
+    if kind in _CONTAINERS:
         keys, parts = keys_and_parts(value, kind)
         if kind == "sequence":
             kind = "tuple" if isinstance(value, tuple) else "list"
         keys = tuple(keys) if keys is not None else None
         return TreePart(kind, keys, tuple([as_tuples(v, number, what) for v in parts]))
     if value is None or isinstance(value, bool | int | float | complex | str):
-        return OtherValue(repr(value))
+        return repr(value)
     raise TypeError(
         f"{what}: an object of type {type_label(type(value))} among arguments or results. They can "
         "be arrays, tensors, Python numbers, and lists, tuples, dictionaries and data classes of "
@@ -307,42 +294,24 @@ def as_tuples(value: Any, number: Callable[[Node], Any], what: str) -> Any:
     )
 
 
-def dimensions(value: Any) -> list[int]:
-    """Returns the sizes of the arrays among arguments: of a tensor, that of its first axis."""
-    kind = kind_of(type(value))
-    if kind == "leaf":
-        return [value._node.size]
-    if kind == "tensor":
-        return [value._shape[0]] if value._shape else []
-    if kind == "nested":
-        found = [n for v in value._components for n in dimensions(v)]
-        return [max(found)] if found else []
-    if kind in ("sequence", "dict", "struct"):
-        return [n for v in keys_and_parts(value, kind)[1] for n in dimensions(v)]
-    return []
-
-
-def stand_in(value: Any, factors: dict[int, int], what: str, size: int | None = None) -> Any:
-    """Returns arguments of the same types without contents; sizes are multiplied by factors."""
+def stand_in(value: Any, scaled: Callable[[int], int], what: str, size: int | None = None) -> Any:
+    """Returns arguments of the same types without contents. `scaled` gets the sizes of arrays, of a
+    tensor that of its first axis, and returns those to use instead."""
     kind = kind_of(type(value))
     if kind == "leaf":
         n = value._node
-        lanes = size if size is not None else n.size * factors.get(n.size, 1)
+        lanes = scaled(n.size) if size is None else size
         return leaf.wrap(
             type(value), buffer(n.dtype, lanes, value._device.allocate_for(n.dtype, lanes))
         )
-    if kind == "tensor":
-        shape = (*[n * factors.get(n, 1) for n in value._shape[:1]], *value._shape[1:])
-        array = stand_in(value._array, factors, what, prod(shape))
-        return tree.rebuilt(type(value), shape, [array])
-    if kind == "nested":
-        found = dimensions(value)
-        lanes = size if size is not None else (found[0] * factors.get(found[0], 1) if found else 0)
-        parts = [stand_in(v, factors, what, lanes) for v in value._components]
-        return tree.rebuilt(type(value), None, parts)
-    if kind in ("sequence", "dict", "struct"):
+    if kind in _CONTAINERS:
         keys, parts = keys_and_parts(value, kind)
-        return tree.rebuilt(type(value), keys, [stand_in(v, factors, what) for v in parts])
+        if kind == "tensor":
+            keys = (*map(scaled, keys[:1]), *keys[1:])
+            size = prod(keys)
+        elif kind == "nested" and size is None:
+            size = scaled(max([a._node.size for a in leaf_arrays(value)], default=0))
+        return tree.rebuilt(type(value), keys, [stand_in(v, scaled, what, size) for v in parts])
     if isinstance(value, ArrayBase):
         raise TypeError(
             f"{what}: an argument of type {type_label(type(value))} belongs to drjit.scalar; pass "
@@ -399,14 +368,19 @@ class _ShapeFunction:
 
     def __init__(self, function: Callable, examples: Sequence[Any], what: str) -> None:
         self.function, self.examples, self.what = function, tuple(examples), what
-        self.sizes = list(dict.fromkeys(n for n in dimensions(self.examples) if n > 1))
+        found: dict[int, int] = {}
+        stand_in(self.examples, lambda n: found.setdefault(n, n), what)
+        self.sizes = [n for n in found if n > 1]
         self.reasons: dict[int, str] = {}
 
     def trace(self, factors: dict[int, int]) -> Recording:
         """Returns the recording for sizes multiplied by some factors."""
-        arguments = stand_in(self.examples, factors, self.what)
-        sizes = tuple([n * factors.get(n, 1) for n in self.sizes])
-        return recording(self.function, arguments, sizes, self.what)
+
+        def scaled(n: int) -> int:
+            return n * factors.get(n, 1)
+
+        arguments = stand_in(self.examples, scaled, self.what)
+        return recording(self.function, arguments, tuple(map(scaled, self.sizes)), self.what)
 
     def general(self, free: Sequence[int]) -> GeneralRecording:
         """Returns the recording for any values of some sizes."""

@@ -24,40 +24,33 @@ FEW = 8  # entries of a constant that are written as numbers
 
 
 class TracedKernel(NamedTuple):
-    """A kernel as a recording has it: the text, the place of bounds checks among its words, and
-    the words of targets and outputs."""
+    """A kernel as a recording has it: the text, the place of bounds checks among its words, and the
+    words with the addresses of its inputs, targets and outputs."""
 
     text: str
     first_check: int
     checks: int
-    targets: tuple[int, ...]
-    outputs: tuple[tuple[str, int] | None, ...]
+    words: tuple[int, ...]
 
     def values(self, step: RecordedLaunch) -> dict[int, int]:
         """Returns the values of a launch whose addresses are among its words, by these."""
-        found: dict[int, int] = dict(enumerate(step.inputs, 1))
-        for word, effect in zip(self.targets, step.effects, strict=True):
-            found[word] = effect[0]
-        for output, made in zip(self.outputs, step.outputs, strict=True):
-            if output is not None and made is not None:
-                kind, word = output  # before it, a reduction has one for partial results
-                found[word + (kind == "reduce")] = made[0]
-        return found
+        return dict(zip(self.words, [*step.read, *step.results], strict=True))
 
 
 def traced_kernel(kernel: Any) -> TracedKernel:
     """Returns a kernel as a recording has it."""
     program = kernel.program
     first = 1 + len(program.inputs) + len(program.literals)
+    words = [*range(1, 1 + len(program.inputs))]
     word = first + program.checks
-    targets = []
     for _, mode in program.effects:
-        targets.append(word)
+        words.append(word)
         word += 3 if mode == "expand" else 1
-    outputs = [None if o.kind == "effect" else (o.kind, o.param) for o in program.outputs]
+    # Before its result, a reduction has a word for partial results.
+    words += [o.param + (o.kind == "reduce") for o in program.outputs if o.kind != "effect"]
     # Whether results bypass the caches depends on sizes.
     text = kernel.text.replace("    stream(", "    store(")
-    return TracedKernel(text, first, program.checks, tuple(targets), tuple(outputs))
+    return TracedKernel(text, first, program.checks, tuple(words))
 
 
 class Leaf(NamedTuple):
@@ -74,12 +67,6 @@ class TreePart(NamedTuple):
     kind: str
     keys: Any
     parts: tuple
-
-
-class OtherValue(NamedTuple):
-    """Anything else."""
-
-    text: str
 
 
 class Traced(NamedTuple):
@@ -182,13 +169,6 @@ f16, f32, f64, mask = np.float16, np.float32, np.float64, np.bool_
 TILE = 64"""
 
 
-_PRIMITIVES = {
-    "_block_reduce": "block_reduce", "_sorted": "sort", "matmul": "products",
-    "_allocated": "empty",
-}  # fmt: skip
-"""The names of support functions for primitives that are called otherwise."""
-
-
 class PublicFunctionWriter:
     """Writes the public function of a recording."""
 
@@ -233,7 +213,13 @@ class PublicFunctionWriter:
 
     def size(self, number: Any) -> str:
         """Returns a size as an expression."""
-        return size_text(number, self.size_names)
+        if type(number) is not SizedNumber:
+            return str(int(number))
+        found = []
+        for p in number.options:
+            product, divisor = fraction(p, self.size_names[p.which])
+            found.append(product if divisor == 1 else f"{product} // {divisor}")
+        return min(found, key=len)
 
     def literal(self, dtype: DType, value: Any) -> str:
         """Returns a literal as an expression of its type."""
@@ -247,8 +233,8 @@ class PublicFunctionWriter:
     def argument(self, part: Any, value: str, name: str) -> None:
         """Reads an argument, and checks its type and size."""
         use = self.file.use
-        if isinstance(part, OtherValue):
-            self.add(f"{use('same')}({value}, {part.text}, {name!r})")
+        if isinstance(part, str):
+            self.add(f"{use('same')}({value}, {part}, {name!r})")
         elif isinstance(part, Leaf):
             made = self.value(part, name)
             self.add(f"{made} = {use('entries')}({value}, {_numpy(part.dtype)}, {name!r})")
@@ -294,9 +280,7 @@ class PublicFunctionWriter:
     def value(self, leaf: Leaf, label: str) -> str:
         """Returns the name of an argument's array."""
         self.labels[leaf.value] = label
-        name = self.names[leaf.value] = f"a{leaf.value}"
-        self.dtypes[leaf.value] = leaf.dtype
-        return name
+        return self.new_value(leaf.value, leaf.dtype, "a")
 
     def check_size(self, made: str, size: Any, name: str) -> None:
         """Takes a size from an argument, or compares it."""
@@ -315,9 +299,9 @@ class PublicFunctionWriter:
 
     # ---- Steps
 
-    def new_value(self, number: int, dtype: DType) -> str:
+    def new_value(self, number: int, dtype: DType, letter: str = "t") -> str:
         """Returns the name of a new value."""
-        name = self.names[number] = f"t{number}"
+        name = self.names[number] = f"{letter}{number}"
         self.dtypes[number] = dtype
         return name
 
@@ -368,40 +352,28 @@ class PublicFunctionWriter:
 
     def operation(self, step: Any) -> None:
         """Writes the call of a primitive."""
-        own: str = step.function.__name__
-        name = _PRIMITIVES.get(own, own)
-        given = step.arguments
-        if name == "_duplicate":
-            number = given[0]
-            made = self.new_value(step.results[0], self.dtypes[number])
-            self.add(f"{made} = {self.names[number]}.copy()")
-            return
+        given, use = step.arguments, self.file.use
         values = [self.operand(a) for a in given]
-        if name == "empty":
-            size, dtype = given[:2]
-            made = self.new_value(step.results[0], dtype)
-            self.add(f"{made} = np.empty({self.size(size)}, {_numpy(dtype)})")
-            return
-        self.file.use(name)
-        if name == "sort":
-            key, payload = values[:2]
-            dtype = self.dtypes[given[0]] if given[1] is None else BY_CODE["u32"]
-            made = self.new_value(step.results[0], dtype)
-            self.add(f"{made} = sort({key}, {payload})")
-            return
-        source = given[0] if name == "products" else given[1]
-        dtype = self.dtypes[source] if type(source) is ValueNumber else source.dtype
-        made = self.new_value(step.results[0], dtype)
-        wide = dtype.accumulator
-        start = "" if name == "products" else constant(wide.code, starting_value(given[0], wide))
-        if name == "prefix":
-            run = values[3] if len(values) > 3 else "0"
-            text = f"prefix({', '.join(values[:3])}, {run}, {start})"
-        elif name == "reduce_rows":
-            text = f"reduce_rows({', '.join(values)}, {start})"
-        else:
-            text = f"{name}({', '.join(values[:3] if name == 'block_reduce' else values)})"
-        self.add(f"{made} = {text}")
+        source: Any = next(a for a in given if isinstance(a, ValueNumber | Literal | DType))
+        dtype = self.dtypes[source] if type(source) is ValueNumber else source
+        dtype = dtype.dtype if isinstance(dtype, Literal) else dtype
+        match step.function.__name__:
+            case "_duplicate":
+                text = f"{values[0]}.copy()"
+            case "_allocated":
+                text = f"np.empty({values[0]}, {values[1]})"
+            case "_sorted":
+                dtype = dtype if given[1] is None else BY_CODE["u32"]
+                text = f"{use('sort')}({values[0]}, {values[1]})"
+            case "matmul":
+                text = f"{use('products')}({', '.join(values)})"
+            case "_block_reduce":
+                text = f"{use('block_reduce')}({', '.join(values[:3])})"
+            case name:  # `prefix` and `reduce_rows`
+                wide = dtype.accumulator
+                start = constant(wide.code, starting_value(given[0], wide))
+                text = f"{use(name)}({', '.join([*values, start])})"
+        self.add(f"{self.new_value(step.results[0], dtype)} = {text}")
 
     def operand(self, a: Any) -> str:
         """Returns an argument of a primitive."""
@@ -423,8 +395,8 @@ class PublicFunctionWriter:
 
     def result(self, part: Any) -> str:
         """Returns a result as an expression."""
-        if isinstance(part, OtherValue):
-            return part.text
+        if isinstance(part, str):
+            return part
         if isinstance(part, Leaf):
             if type(part.value) is ValueNumber:
                 name = self.names[part.value]
@@ -465,8 +437,8 @@ def _docstring(traced: Traced, arguments: TreePart, result: Any) -> list[str]:
 
 def _described(part: Any) -> str:
     """Describes an argument or result."""
-    if isinstance(part, OtherValue):
-        return part.text
+    if isinstance(part, str):
+        return part
     if isinstance(part, Leaf):
         return f"array of {part.dtype.name}"
     if part.kind == "tensor":
@@ -496,17 +468,9 @@ def short(place: Any) -> str:
     return describe(place).rpartition("/")[2]
 
 
-def size_text(number: Any, names: Sequence[str]) -> str:
-    """Returns a number of a recording as an expression of the sizes with these names."""
-    if type(number) is not SizedNumber:
-        return str(int(number))
-    return min((_proportion(o, names) for o in number.options), key=len)
-
-
-def _proportion(p: Proportion, names: Sequence[str]) -> str:
+def fraction(p: Proportion, size: str) -> tuple[str, int]:
+    """Returns a multiple of a size, as an expression, and what it is to be divided by."""
     shared = gcd(p.value, p.at)
-    factor, divisor = p.value // shared, p.at // shared
-    parts = names[p.which] if p.length == 1 else f"(-(-{names[p.which]} // {p.length}))"
-    if divisor == 1:
-        return parts if factor == 1 else f"{factor} * {parts}"
-    return f"{factor} * {parts} // {divisor}" if factor != 1 else f"{parts} // {divisor}"
+    factor = p.value // shared
+    parts = size if p.length == 1 else f"(({size} + {p.length - 1}) // {p.length})"
+    return parts if factor == 1 else f"{factor} * {parts}", p.at // shared

@@ -18,16 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from ...jit.cpu import exported, variants
-from ...jit.ir.node import BUFFER
-from ...jit.run import schedule
 from ..freeze.frozen import FrozenFunction
 from ..freeze.layout import nodes_in
 from ..freeze.recordings import GeneralRecording
-from ..freeze.saved import SavedFunction
+from ..freeze.saved import SavedFunction, recordings_of
 from . import targets
 from .driver import Driver, Module
 from .interface import KEYWORDS, CannotExport, Field, Inputs, header, identifier, parameters
-from .operations import OTHER_SIZES, other_sizes_if, returned_if, under
+from .operations import OTHER_SIZES, returned_if, under
 
 
 class Function:
@@ -115,7 +113,7 @@ class Function:
             case (_,):  # an argument that is changed
                 text = f"the function changes the number of entries of {field.name}"
                 return self.refused_if(f"{n} != {field.entries}", text)
-        return other_sizes_if(f"{n} != 1")
+        return returned_if(f"{n} != 1")
 
     def _checks(self) -> list[str]:
         """Returns the lines that check arguments, whatever the recording."""
@@ -184,12 +182,12 @@ def export_object(
         module = Module()
         functions = _functions(function, module, name, what)
         texts = [f.text() for f in functions]
-        code = targets.object_code(module, texts, [f.name for f in functions], name, machine, what)
+        code = targets.object_code(module, texts, [f.name for f in functions], name, machine)
     except CannotExport as error:
         raise RuntimeError(f"{what}: object files cannot have {error}") from None
     title = f"What {getattr(function, '__name__', 'a function')} computes."
     path.write_bytes(code)
-    text = header(functions, name, title, machine.title, path.name)
+    text = header(functions, name, title, f"{machine.triple}, {machine.name}", path.name)
     path.with_suffix(".h").write_text(text, encoding="utf-8")
     return path
 
@@ -197,26 +195,18 @@ def export_object(
 def _functions(function: FrozenFunction, module: Module, name: str, what: str) -> list[Function]:
     if getattr(function, "_state_fn", None) is not None:
         raise CannotExport("a state_fn: let the function take that state as arguments")
-    with schedule.lock:
-        rows = [
-            (key, literals, [
-                *family.general,
-                *[GeneralRecording(r, (*enumerate(n),), ()) for n, r in family.recorded.items()],
-            ])
-            for key, s in function._structures.items() for literals, family in s.families.items()
-        ]  # fmt: skip
-    rows = [row for row in rows if row[-1]]
-    if not rows:
-        raise RuntimeError(f"{what}: the function has not been recorded: call it first")
-    captured = nodes_in(*function._implicit(((), {})))
-    schedule.evaluate([n for n in captured if n.op is not BUFFER])
+    structures, implicit = recordings_of(function, what)
+    captured = nodes_in(implicit)
     found = []
-    for key, literals, recordings in rows:
+    for row in structures:
+        key = row["key"]
         if isinstance(function, SavedFunction):
             key = tuple(map(function.reader.value, json.loads(key[0])))
-        inputs = Inputs(key, _names(function, key[0], what))
-        if _is_current(inputs, captured, literals):
-            found.append((inputs, captured, recordings))
+        for literals, tied, general in row["families"]:
+            inputs = Inputs(key, _names(function, key[0], what))
+            if _is_current(inputs, captured, literals):
+                tied = [GeneralRecording(r, (*enumerate(r.sizes),), ()) for r in tied]
+                found.append((inputs, captured, [*general, *tied]))
     if not found:
         raise CannotExport(
             "captured arrays that are also arguments, or that others have taken the place of "

@@ -35,14 +35,10 @@ def under(head: str, lines: Sequence[str]) -> list[str]:
     return [head, *["    " + line for line in lines]]
 
 
-def returned_if(test: str, value: Any) -> list[str]:
-    """Returns the lines that end a function with a number if something is true."""
+def returned_if(test: str, value: int = OTHER_SIZES) -> list[str]:
+    """Returns the lines that end a function with a number if something is true, by default that of
+    a recording which is none for the sizes of a call."""
     return under(f"if {test}:", [f"return {value}"])
-
-
-def other_sizes_if(test: str) -> list[str]:
-    """Returns the lines that end that of a recording which is none for the sizes of a call."""
-    return returned_if(test, OTHER_SIZES)
 
 
 def allocated(d: Any, given: Any, results: Any) -> None:
@@ -106,7 +102,7 @@ def block_reduce(d: Any, given: Any, results: Any) -> None:
     if run == "1" or n == "0":
         d.alias(results[0], source)
         return
-    d.late_checks += other_sizes_if(f"{count} * {run} != {n}")
+    d.plans += returned_if(f"{count} * {run} != {n}")
     result = d.allocate(results[0], t, count)
     divided = not (t is dt.f16 and reduce in ("add", "mul"))
     k = d.planned(f"pieces({run}, {n}, threads)" if divided else "1 + 0")
@@ -201,6 +197,3 @@ WRITERS: dict[str, Any] = {
     "_block_reduce": block_reduce, "reduce_rows": reduce_rows,
     "_sorted": sort, "matmul": matmul,
 }  # fmt: skip
-TITLES = {
-    "compress": "dr.compress(), whose result has a size that depends on the contents of an array"
-}

@@ -9,78 +9,47 @@ from ...jit.native import language, objects
 from ...jit.target import packet_width
 from ...jit.target.simd import kernel as kernels
 from ...jit.target.simd import llvm
-from ...jit.target.simd.ir import Machine
-from ...jit.tuples import NamedTuple
 from .driver import SPACE, Module
 from .interface import CannotExport
 
-_DEFAULT = {"x86-64": "x86-64-v3", "aarch64": "generic"}
-_TRIPLES = {"x86-64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
 
-
-class Target(NamedTuple):
-    """A system as LLVM spells it, and a processor."""
-
-    triple: str
-    processor: processor.Target
-
-    @property
-    def title(self) -> str:
-        return f"{self.triple}, {self.processor.name}"
-
-
-def machine(target: str | None, what: str) -> Target:
+def machine(target: str | None, what: str) -> processor.Target:
     """Returns a target: by default this machine, or one named by a processor, a system as LLVM
     spells it (`aarch64-apple-darwin`), or both (`SYSTEM:PROCESSOR`).
 
     Raises:
         ValueError: there is no such target.
     """
-    here = str(llvm.binding.get_process_triple())
     if target is None:
-        return Target(here, processor.named("native"))
-    triple, _, cpu = target.partition(":")
-    kinds = processor._SUGGESTED
-    if (not cpu and triple.count("-") < 2) or any(triple in names for names in kinds.values()):
-        triple, cpu = "", triple
-        kind = next((k for k, names in kinds.items() if cpu in names), "")
-        if kind:
-            triple = here if kind == processor.architecture() else _TRIPLES[kind]
-    kind = {"x86_64": "x86-64", "aarch64": "aarch64", "arm64": "aarch64"}.get(
-        triple.partition("-")[0], ""
-    )
-    cpu = cpu or _DEFAULT.get(kind, "")
-    if not kind or cpu not in kinds[kind]:
-        names = ", ".join([*kinds["x86-64"], *kinds["aarch64"]])
+        return processor.named("native")
+    kinds = {name: kind for kind, names in processor._SUGGESTED.items() for name in names}
+    triple, separator, cpu = target.partition(":")
+    if not separator and (triple in kinds or triple.count("-") < 2):
+        cpu, kind = triple, kinds.get(triple, "")
+        triple = f"{kind.replace('-', '_')}-unknown-linux-gnu"
+        if kind == processor.architecture():
+            triple = processor.triple_of(kind)
+    kind = processor.architecture(triple)
+    cpu = cpu or next((name for name in kinds if kinds[name] == kind), "")
+    if kinds.get(cpu) != kind:
         raise ValueError(
-            f"{what}: the target {target!r} is none of the processors {names}; nor a system such "
-            "as x86_64-unknown-linux-gnu, aarch64-apple-darwin or x86_64-pc-windows-msvc, or one "
-            "with a processor, SYSTEM:PROCESSOR"
+            f"{what}: the target {target!r} is none of the processors {', '.join(kinds)}; nor a "
+            "system such as x86_64-unknown-linux-gnu, aarch64-apple-darwin or "
+            "x86_64-pc-windows-msvc, or one with a processor, SYSTEM:PROCESSOR"
         )
-    return Target(triple, processor.named(cpu))
-
-
-def _code_generator(target: Target, level: int) -> Any:
-    binding = llvm.binding
-    binding.initialize_all_targets()
-    binding.initialize_all_asmprinters()
-    cpu, features = target.processor.name, target.processor.switches
-    return binding.Target.from_triple(target.triple).create_target_machine(
-        cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small"
-    )
+    return processor.named(cpu)._replace(triple=triple)
 
 
 def object_code(
-    module: Module, texts: Sequence[str], public: Sequence[str], name: str, target: Target,
-    what: str,
-) -> bytes:  # fmt: skip
+    module: Module, texts: Sequence[str], public: Sequence[str], name: str, target: processor.Target
+) -> bytes:
     """Returns the object file of a module and the functions of native code in `texts`, of which
     some are `public`."""
     ir = [_driver(module, texts, name, "windows" in target.triple)]
     parts = []
-    with llvm.compiler(_code_generator, target) as c:
+    with processor.compiling_for(target), llvm.compiler(llvm.machine_of, target) as c:
         for (text, tails, contract), symbol in module.kernels.items():
-            parts.append(_kernel(c, text, dict(tails), symbol, target, contract))
+            parts.append(_kernel(c, text, dict(tails), symbol, contract))
             ir.append(parts[-1][1])
         whole = c.module("\n".join(ir), in_memory=True)
         context = llvm.binding.create_context()
@@ -96,15 +65,11 @@ def object_code(
 
 
 def _kernel(
-    c: Any, text: str, tails: dict[int, int], symbol: str, target: Target, contract: bool
+    c: Any, text: str, tails: dict[int, int], symbol: str, contract: bool
 ) -> tuple[str, str]:
     """Returns the optimized module of a kernel, and what others declare of it."""
-    width = target.processor.register_bytes
-    with processor.compiling_for(target.processor):
-        lanes = packet_width.packet_lanes(text)
-        made = kernels.module_text(
-            text, symbol, lanes, contract, machine=Machine(width, width == 64), tails=tails
-        )
+    lanes = packet_width.packet_lanes(text)
+    made = kernels.module_text(text, symbol, lanes, contract, tails=tails)
     declared = [f"declare void @{symbol}(ptr, i64, i64, i64, i64)"]
     finish = f"@{symbol}_finish(ptr, i64, i64)"
     declared.append(

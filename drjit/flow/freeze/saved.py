@@ -112,18 +112,7 @@ def described(
     w = Writer()
     if isinstance(function, SavedFunction):
         w.classes |= function.reader.classes
-    with schedule.lock:  # under which nothing waits
-        structures: list[dict[str, Any]] = [
-            {"key": key, "last": s.last, "changing": sorted(s.changing), "families": [
-                (values, [*f.recorded.values()], [*f.general])
-                for values, f in s.families.items() if len(f)
-            ]}
-            for key, s in function._structures.items() if any(map(len, s.families.values()))
-        ]  # fmt: skip
-    if not structures:
-        raise RuntimeError(f"{what}: the function has not been recorded: call it first")
-    implicit = function._implicit(((), {}))
-    schedule.evaluate([n for n in nodes_in(implicit) if n.op is not BUFFER])
+    structures, implicit = recordings_of(function, what)
     try:
         for row in structures:
             key = row["key"]  # a text already, in a function from a file
@@ -138,10 +127,32 @@ def described(
         "kernels": kernels, "classes": w.classes,
         "machines": {d.backend.name: _machine(d) for d in {k.device for k in w.all_kernels}},
         "texts": [[k.text, k.pack.__self__.size // 8, k.cost] for k in w.texts_of_operations],
-        **_part(w, [*map(_own_code, w.all_kernels)], launcher.machine_code()),
+        **_part(w, [_own_code(w, k) for k in w.all_kernels], launcher.machine_code()),
         "targets": [_for_target(name, w, what) for name in targets],
     }  # fmt: skip
     return w.arrays, {"function": VERSION, **facts, "digest": digest(w.arrays, facts)}
+
+
+def recordings_of(function: Any, what: str) -> tuple[list[dict[str, Any]], list[Any]]:
+    """Returns the recordings of a frozen function by the structure of its inputs and the values of
+    literals; and what it reads besides its arguments, which has been evaluated.
+
+    Raises:
+        RuntimeError: there are none.
+    """
+    with schedule.lock:  # under which nothing waits
+        structures: list[dict[str, Any]] = [
+            {"key": key, "last": s.last, "changing": sorted(s.changing), "families": [
+                (values, [*f.recorded.values()], [*f.general])
+                for values, f in s.families.items() if len(f)
+            ]}
+            for key, s in function._structures.items() if any(map(len, s.families.values()))
+        ]  # fmt: skip
+    if not structures:
+        raise RuntimeError(f"{what}: the function has not been recorded: call it first")
+    implicit = function._implicit(((), {}))
+    schedule.evaluate([n for n in nodes_in(implicit) if n.op is not BUFFER])
+    return structures, implicit
 
 
 def digest(arrays: Sequence[np.ndarray], facts: dict[str, Any]) -> str:
@@ -164,19 +175,14 @@ def _made_by() -> list[str]:
     return [kernel_pack.contents_of_package(), str(int(flags.current & _COMPILING))]
 
 
-_Code = list[tuple[int, bool, bytes]]
-"""The machine code of a kernel: for each packet width, or setting, whether there is a finish
-function, and the code."""
-
-
-def _part(w: Writer, code: Sequence[_Code], start: bytes | None) -> dict[str, Any]:
+def _part(w: Writer, code: list[list[Any]], start: bytes | None) -> dict[str, Any]:
     """Returns the part of a file with the machine code of all kernels for a machine, and with the
-    code that starts those of the processor."""
-    rows = [[[*row[:-1], w.bytes(row[-1])] for row in found] for found in code]
-    return {"code": rows, "launcher": None if start is None else w.bytes(start)}
+    code that starts those of the processor. That of a kernel has a row for each packet width, or
+    setting: whether there is a finish function, and the number of the code."""
+    return {"code": code, "launcher": None if start is None else w.bytes(start)}
 
 
-def _own_code(kernel: Any) -> _Code:
+def _own_code(w: Writer, kernel: Any) -> list[Any]:
     """Returns the machine code of a kernel for this machine."""
     if kernel.device.on_host:
         variant = variants.optimized(kernel, variants.compiler_options())
@@ -186,20 +192,21 @@ def _own_code(kernel: Any) -> _Code:
     else:
         keys = {setting: kernel.key_of(setting)[0] for setting in kernel.codes}
     found = [(which, cache.get(key)) for which, key in keys.items()]
-    return [(which, entry.has_finish, entry.code) for which, entry in found if entry is not None]
+    return [(which, e.has_finish, w.bytes(e.code)) for which, e in found if e is not None]
 
 
-def _code_for(kernel: Any, target: Any) -> _Code:
+def _code_for(w: Writer, kernel: Any, target: Any) -> list[Any]:
     """Returns the machine code of a kernel for GPUs of a compute capability, or for the processor
     that this thread compiles for."""
     if not kernel.device.on_host:
         settings = [*kernel.codes] or [flags.current & kernel.flag_mask]  # it may not have run yet
-        return [(setting, *kernel.code_for_capability(target, setting)) for setting in settings]
+        found = [(setting, *kernel.code_for_capability(target, setting)) for setting in settings]
+        return [(*row, w.bytes(code)) for *row, code in found]
     from ...jit.target import simd
 
     lanes, contract = simd.packet_lanes(kernel.text), bool(flags.current & flags.JitFlag.FastMath)
     made = simd.compile(kernel.text, kernel.name, lanes, contract, by_numba=False)
-    return [(lanes, made.has_finish, made.code)]
+    return [(lanes, made.has_finish, w.bytes(made.code))]
 
 
 def _for_target(name: str, w: Writer, what: str) -> dict[str, Any]:
@@ -217,7 +224,7 @@ def _for_target(name: str, w: Writer, what: str) -> dict[str, Any]:
     if on_host and any(f"{other}(" in k.text for k in kernels for other in [*foreign.functions]):
         raise ValueError(f"{what}: targets: Numba has compiled functions for this processor alone")
     with processor.compiling_for(target) if on_host else nullcontext():
-        code = [_code_for(k, target) if k in kernels else [] for k in w.all_kernels]
+        code = [_code_for(w, k, target) if k in kernels else [] for k in w.all_kernels]
         start = launcher.code_for_chosen() if on_host else None
     needs = [sys.platform, target.architecture, *target.features] if on_host else ["cuda", *target]
     return {"needs": needs, "made": _made_by(), **_part(w, code, start)}

@@ -365,8 +365,8 @@ _KINDS: dict[str, tuple[Any, Callable[[Writer, Any], Any], Callable[[Reader, Any
     **{
         cls.__name__: (cls, Writer.texts, lambda r, v, make=cls._make: make(v))
         for cls in (
-            freeze.RecordedLaunch, freeze.RecordedOperation, freeze.Literal, freeze.Recording,
-            recordings.Proportion, recordings.SizedNumber, recordings.GeneralRecording,
+            freeze.RecordedLaunch, freeze.RecordedOperation, freeze.Literal,
+            recordings.Proportion, recordings.SizedNumber,
             result.Array, result.GradVariable, result.Container, result.CallOutcome,
             program.Program, program.Output, program.Work,
         )

@@ -50,14 +50,6 @@ WINDOWS = {
 }  # fmt: skip
 
 
-def allocate(nbytes: Word) -> Word:
-    return library("malloc", nbytes)
-
-
-def release(memory: Word) -> Word:
-    library("free", memory)
-
-
 def copy(to: Word, source: Word, nbytes: Word) -> Word:
     library("memcpy", to, source, nbytes)
 

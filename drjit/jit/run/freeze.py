@@ -432,7 +432,7 @@ class Recorder:
         inputs, literals, checks, targets = operands
         read = tuple([self.slot(n) for n in inputs])
         effects = tuple([self._target(e) for e in targets])
-        made = _plain(launched, size, operands)
+        made = self._launch(launched, size, operands)
         outputs: list[tuple[ValueNumber, DType, bool] | None] = []
         for o, b in zip(launched.program.outputs, made, strict=True):
             outputs.append(b and (self._result(b), o.dtype, o.kind == "reduce"))
@@ -442,6 +442,9 @@ class Recorder:
             RecordedLaunch(launched, size, read, constants, bounds, effects, tuple(outputs))
         )
         return made
+
+    def _launch(self, launched: Any, size: int, operands: Operands) -> list[Buffer | None]:
+        return _plain(launched, size, operands)
 
     def operation(self, function: Callable, arguments: tuple, sized_by_data: bool) -> Any:
         """Calls a function and records the call."""

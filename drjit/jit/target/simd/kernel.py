@@ -10,7 +10,7 @@ from ..packet_width import VECTORS
 from . import contraction, llvm, reduction
 from .arguments import parameter_name
 from .compensated_sum import SHORT
-from .ir import Function, Machine
+from .ir import Function
 from .module import Module
 from .parse import functions
 from .translate import LANES, Translator
@@ -80,19 +80,18 @@ def module_text(
     lanes: int,
     contract: bool,
     translate: Callable[[Translator, ast.FunctionDef], None] | None = None,
-    machine: Machine | None = None,
     tails: Mapping[int, int] = _NO_TAILS,
 ) -> ModuleText:
     """Returns the LLVM module of a kernel that exports `name`, and possibly `name_finish`.
     `translate` replaces the translation of the bodies of functions; it keeps variables in memory.
-    `machine` is another one than this. Of the buffers in words of the parameter block that are the
-    keys of `tails`, the last lanes beyond a multiple of 64 use the memory in other words, so that
-    nothing is read or written beyond the end of these buffers; it is addressed by the same lanes.
+    Of the buffers in words of the parameter block that are the keys of `tails`, the last lanes
+    beyond a multiple of 64 use the memory in other words, so that nothing is read or written beyond
+    the end of these buffers; it is addressed by the same lanes.
 
     Raises KernelError if the text cannot be translated.
     """
     definition, bodies = definitions(text)
-    module = Module(machine or llvm.host(), lanes, contract)
+    module = Module(llvm.host(), lanes, contract)
     module.translate = translate or module.translate
     module.bodies = bodies
     f = module.new_function(lanes)

@@ -43,10 +43,10 @@ def new_machine(level: int = 2, *, jit: bool = False) -> Any:
     return _machine(_target(), name, features, level, jit)
 
 
-def _machine_of(target: processor.Target, level: int) -> Any:
+def machine_of(target: processor.Target, level: int) -> Any:
     """Returns a code generator for another processor."""
-    code_generator = processor.backend(target.architecture)
-    return _machine(code_generator, target.name, target.switches, level, False)
+    backend = processor.backend(target.triple)
+    return _machine(backend, target.name, target.switches, level, False)
 
 
 def _machine(target: Any, name: str, features: str, level: int, jit: bool) -> Any:
@@ -202,7 +202,7 @@ def object_code(
     code generation, if the text does not decide.
     """
     other = processor.chosen()
-    with compiler() if other is None else compiler(_machine_of, other) as c:
+    with compiler() if other is None else compiler(machine_of, other) as c:
         module = c.module(ir, uncombined, in_memory, vectorizes, plain)
         machine = c.machine(level_of(ir, plain) if level is None else level)
         return emit(machine, module, not as_text)
