@@ -120,6 +120,16 @@ def _raises_naming_cuda(raises: Callable) -> Callable:
     return checked
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """The tests of a file run in one process: they share kernels, and what takes long to set up."""
+    from xdist.scheduler import LoadFileScheduling
+
+    # Files with the most tests come first, so that all processes end at about the same time.
+    config.option.loadscopereorder = config.getoption("--shuffle") is None
+    return LoadFileScheduling(config, log)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """The tests, half a million objects, stay to the end: the collector of cycles, which many tests

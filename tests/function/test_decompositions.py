@@ -121,6 +121,12 @@ def entries(m):
     return [c * c * (1 + 0.3 * i) for i, row in enumerate(m) for c in row]
 
 
+@pytest.fixture
+def uncompiled(monkeypatch):
+    """NumPy runs kernels of thousands of statements sooner than they are compiled."""
+    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
+
+
 def eigenvalues_and_vectors(w, v):
     return [*entries(v), *w]
 
@@ -146,13 +152,13 @@ FUNCTIONS = {
 @pytest.mark.parametrize(
     ("n", "name"), [(n, f) for f in FUNCTIONS for n in (2, 3, 4) if (n, f) != (4, "rotation")]
 )
-def test_derivatives(n, name, monkeypatch):
-    # Each entry has a kernel of thousands of statements, which takes longer to compile.
-    monkeypatch.setattr("drjit.jit.cpu.variants.pinned", "numpy")
+@pytest.mark.usefixtures("uncompiled")
+def test_derivatives(n, name):
     values = np.random.default_rng(n).normal(size=(n, n, 1 if n == 4 else 2))
     assert dr.check_grad(FUNCTIONS[name], DOUBLE[n](values))
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("n", [2, 3])
 def test_second_derivatives(n, name):

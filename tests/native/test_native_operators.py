@@ -121,6 +121,7 @@ def test_all_types_operators_and_operands(cls):
                 agree(f, x, y)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda c: f"{c._namespace}.{c.__name__}")
 def test_operations_on_three_operands(cls):
     xs = arrays(cls)
