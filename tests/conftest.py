@@ -132,14 +132,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """The tests, half a million objects, stay to the end: the collector of cycles, which many tests
-    call, looks at none of them."""
+    """The tests, half a million objects, stay to the end: they are hidden."""
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.collect()
-        gc.freeze()
+        _hide_objects()
         gc.enable()
 
 
@@ -240,11 +238,19 @@ def _warnings_of_others_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _leftovers() -> Iterator[None]:
-    """What a file leaves behind, such as kernels and classes, is no longer looked at by the
-    collector, nor by what lists all arrays."""
+    """What a file leaves behind, such as kernels and classes, is hidden."""
     yield
+    _hide_objects()
+
+
+def _hide_objects() -> None:
+    """Hides what there is from the collector of cycles, which many tests call, and from what lists
+    all arrays."""
+    from drjit.jit import collector  # only here: it reads the environment that is set above
+
     gc.collect()
     gc.freeze()
+    collector._later = collector._Marker()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
