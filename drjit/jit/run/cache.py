@@ -57,7 +57,7 @@ _folder: tuple[tuple, str | None] = (), None
 problem = ""
 """Why there is no folder, or why it is not the usual one."""
 # Not all from 0: a process that writes little then seldom looks at the whole folder.
-_puts = os.getpid() % _PUTS_PER_CHECK
+_puts = os.urandom(1)[0] % _PUTS_PER_CHECK
 states: dict[str, os.stat_result] = {}
 """The status of the files of modules when these were imported, as far as `modules` has looked."""
 _complained = False
