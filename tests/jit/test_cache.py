@@ -262,6 +262,19 @@ def test_least_recently_used_entries_go_first(where, monkeypatch):
     assert cache.get(keys[1]) is None
 
 
+def test_the_folder_is_looked_through_now_and_then(monkeypatch):
+    """Not by each process that writes an entry: that takes a while if there are many."""
+    looks = []
+    monkeypatch.setattr(cache, "evict", lambda: looks.append(cache._puts))
+    monkeypatch.setattr(cache, "_puts", 5)
+    for k in range(130):
+        cache.put(f"{k:040d}", "text", b"code", False)
+    assert looks == [64, 128]
+    code = "import drjit.jit.run.cache as cache; print(cache._puts)"
+    starts = {subprocess.check_output([sys.executable, "-c", code]) for _ in range(8)}
+    assert len(starts) > 1
+
+
 def test_leftovers_of_interrupted_writers_are_removed(where):
     cache.put(A, "text", b"code", False)
     old, new = where / "1f-2-3e.tmp", where / "1f-2-3f.tmp"
