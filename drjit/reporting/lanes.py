@@ -7,7 +7,7 @@ to memory. Where lanes depend on what others write, all of them run, on copies.
 
 import ast
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from ..array.base import ArrayBase
@@ -16,7 +16,7 @@ from ..jit.ir.dtype import VECTOR_BLOCK
 from ..jit.lazy import np
 from ..jit.parsing import syntax_tree
 from ..jit.run.launch import as_python
-from .steps import EFFECTS, OF_BLOCKS, READS, RETURNING, Full, Steps, noted, plain
+from .steps import EFFECTS, OF_BLOCKS, READS, RETURNING, Full, Steps, noted
 
 MOST_LANES = 64
 MOST_KERNELS = 24
@@ -58,7 +58,7 @@ class LaneRecorder:
     def __init__(self, lanes: Any, launch: int = 0) -> None:
         self.how, self.lanes = chosen(lanes)
         self.launch = launch
-        self.records: list[Record] = []
+        self.records: list[tuple[Any, dict[str, Any], Steps]] = []  # of kernels
         self.notes: list[str] = []
         self._counts: dict[Any, int] = {}
         self._steps = self._values = 0
@@ -77,8 +77,9 @@ class LaneRecorder:
         if self.how == "first NaN":
             if self.records:
                 return None
-            before = self._guarded(kernel, self._before, kernel, size, operands)
-            return before and partial(self._guarded, kernel, self._look, before, number)
+            made = self._guarded(kernel, self._before, kernel, size, operands)
+            given = kernel, size, operands, number
+            return made and partial(self._guarded, kernel, self._look, made, *given)
         if number == self.launch and self.lanes and self.lanes[-1] < size:
             self._guarded(kernel, self._record, kernel, size, operands, number)
         return None
@@ -112,12 +113,11 @@ class LaneRecorder:
     def _before(self, kernel: Any, size: int, operands: Operands) -> Callable[[], "_Launch"]:
         """Returns what makes the launch after it has taken place. If that overwrites what it reads,
         copies are made now."""
-        made = partial(_Launch, self._text(kernel), size, operands)
+        made = cache(partial(_Launch, self._text(kernel), size, operands))
         inputs, _, _, targets = operands
         written = {id(e.buffer) for e in targets}
         if self._text(kernel).together or any(id(n.data) in written for n in inputs):
-            launch = made()
-            return lambda: launch
+            made()
         return made
 
     def _add(self, launch: "_Launch", number: int, lanes: list[int]) -> None:
@@ -143,46 +143,30 @@ class LaneRecorder:
             )
         self._steps += len(steps.rows)
         self._values += len(steps.rows) * len(lanes)
-        self.records.append(Record(launch.kernel, number, launch.size, lanes, self.how, steps))
+        row = {"launch": number, "size": launch.size, "lanes": lanes, "chosen": self.how}
+        self.records.append((launch.kernel, row, steps))
 
-    def _look(self, before: Callable[[], "_Launch"], number: int, outputs: Sequence[Any]) -> None:
+    def _look(
+        self, made: Callable[[], "_Launch"], kernel: Any, size: int, operands: Operands,
+        number: int, outputs: Sequence[Any],
+    ) -> None:  # fmt: skip
         """Records the first lane that has a NaN, if there is one."""
-        text, size, operands = before.args if isinstance(before, partial) else before().of
-        kernel = text.kernel
         kernel.device.drain()
         lane = _nan_in(kernel, size, outputs)
-        launch = before() if lane is not None else None
         tries = self._in_vain.get(kernel, 0)
         if lane is None and tries < _TRIES and _nan_inside(kernel, operands[3], outputs):
-            launch = before()
-            lane = None if launch.is_too_large else launch.contributor()
+            lane = None if made().is_too_large else made().contributor()
             self._in_vain[kernel] = tries + (lane is None)
-        if lane is not None and launch is not None:
-            self._add(launch, number, [lane])
+        if lane is not None:
+            self._add(made(), number, [lane])
 
     def data(self, numbers: dict[Any, int]) -> list[dict[str, Any]]:
         """Returns the records, given the numbers of kernels, as simple objects."""
-        return [r.data(numbers[r.kernel]) for r in self.records if r.kernel in numbers]
-
-
-class Record:
-    """The steps of some lanes of a launch."""
-
-    def __init__(
-        self, kernel: Any, launch: int, size: int, lanes: list[int], how: str, steps: "Steps"
-    ) -> None:
-        self.kernel, self.launch, self.size, self.lanes = kernel, launch, size, lanes
-        self.how, self.steps = how, steps
-
-    def data(self, kernel: int) -> dict[str, Any]:
-        rows = [
-            [line, [*rounds], name, plain(values), [*map(int, active)]]
-            for line, rounds, name, values, active, _, _ in self.steps.rows
+        return [
+            {"kernel": numbers[kernel], **row, "steps": steps.plain(), "origins": steps.origins()}
+            for kernel, row, steps in self.records
+            if kernel in numbers
         ]
-        return {
-            "kernel": kernel, "launch": self.launch, "size": self.size, "lanes": self.lanes,
-            "chosen": self.how, "steps": rows, "origins": self.steps.origins(),
-        }  # fmt: skip
 
 
 # ---- One launch
@@ -229,16 +213,12 @@ def _load_vector(t: Any, count: int, buffer: Any, i: _Lanes) -> Any:
     return blocks[:, i.index // VECTOR_BLOCK, i.index % VECTOR_BLOCK]
 
 
-def _nothing(*arguments: Any) -> None:
-    """Does not write."""
-
-
 _OF_SOME_LANES: dict[str, Callable] = {
     "lane": lambda i: i.index.astype(np.uint32),
     "active": lambda i: np.ones(len(i.index), np.bool_),
     "load": lambda t, buffer, i: buffer[i.index],
     "load_vector": _load_vector,
-    **dict.fromkeys(EFFECTS, _nothing),
+    **dict.fromkeys(EFFECTS, lambda *arguments: None),  # nothing is written
 }
 
 
@@ -266,7 +246,6 @@ class _Launch:
     """A launch of a kernel, with everything that it reads."""
 
     def __init__(self, text: _Text, size: int, operands: Operands) -> None:
-        self.of = text, size, operands
         self.kernel, self.tree, self.together = text.kernel, text.tree, text.together
         self.size, kernel = size, text.kernel
         device, (*_, targets) = kernel.device, operands
