@@ -52,14 +52,6 @@ class Reason(NamedTuple):
     fix: str = ""
 
 
-class _Made(NamedTuple):
-    """Machine code that was made."""
-
-    kind: str
-    start: float
-    text: str
-
-
 class Values:
     """The plain values that functions of the program had when they traced a node."""
 
@@ -128,14 +120,14 @@ class Why:
 
     def __init__(self, recorded: Any, numbers: list[int], places: list[list]) -> None:
         self.recorded, self.numbers, self.places = recorded, numbers, places
-        self.compiled: dict[Any, list[_Made]] = {}  # by kernel
+        self.compiled: dict[Any, list[tuple[float, str, str]]] = {}  # when, what and how
         self.traversals: dict[int, list[tuple[float, int]]] = {}
         for place, found in recorded.derivatives.inputs.items():
             self.traversals.setdefault(numbers[place], []).extend(found)
         by_number = {m.number: m for m in recorded.kernels.values()}
         for kind, _, start, _, _, number, text, *_ in recorded.events:
             if kind in ("compile", "load") and number in by_number:
-                self.compiled.setdefault(by_number[number], []).append(_Made(kind, start, text))
+                self.compiled.setdefault(by_number[number], []).append((start, kind, text))
 
     def rows(self, met: list[Any], time: Any) -> list[dict[str, Any]]:
         """Returns the rows of a report for those among kernels that were new or compiled."""
@@ -155,8 +147,7 @@ class Why:
             rows.append((m, None, [Reason(text)]))
         found = []
         for m, nearest, reasons in rows:
-            events = self.compiled.get(m, ())
-            at = min([e.start for e in events if e.start], default=m.at)
+            at = min([start for start, *_ in self.compiled.get(m, ()) if start], default=m.at)
             where = m.where.most_common(1)
             found.append(
                 {
@@ -191,8 +182,8 @@ class Why:
 
     def _reasons(self, b: _Kernel, a: _Kernel | None) -> list[Reason]:
         frozen = self._frozen(b.met)
-        again = [e for e in self.compiled.get(b.met, ()) if e.kind == "compile"]
-        tiers = [Reason(_TWICE)] * (len(again) > 1 and again[0].text != "")
+        again = [how for _, kind, how in self.compiled.get(b.met, ()) if kind == "compile"]
+        tiers = [Reason(_TWICE)] * (len(again) > 1 and again[0] != "")
         if a is None:
             kind = b.met.whole
             what = f"new: a kernel of {kind}" if kind else "new: nothing like it ran before"
