@@ -239,10 +239,10 @@ class _Writer:
         self.recorded, self.error = recorded, error
         self.notes: list[str] = []
         self.met: list[recorder.Met] = []
-        self.places: list[list] = [["", 0, ""]]
         self._numbers: dict[tuple, int] = {("", 0, ""): 0}
         self.codes: dict[str, list[Any]] = {}
         self.by_location = [self.place(location) for location in recorded.locations]
+        self.places = [[*row] for row in self._numbers]
         self.threads: list[str] = []
         self._rows: dict[Any, int] = {}
 
@@ -316,11 +316,10 @@ class _Writer:
         found = []
         for d in used:
             if not d.on_host:
-                emulated = getattr(getattr(d, "driver", None), "emulated", False)
-                if emulated:
+                if d.driver.emulated:
                     self.notes.append("the GPU was emulated, so its times say nothing about one")
-                name = getattr(d, "name", "")
-                found.append(f"{d.backend.name} ({'emulated' if emulated else name})")
+                name = "emulated" if d.driver.emulated else d.name
+                found.append(f"{d.backend.name} ({name})")
         if len(found) == len(used) and found:
             return ", ".join(found)
         width = processor.REGISTERS[processor.register_bytes()]
@@ -336,11 +335,8 @@ class _Writer:
         code = location[0]
         function = _OURS.sub("", code.co_qualname).replace(".<locals>", "")
         row = code.co_filename, line_of(location), function
-        if row not in self._numbers:
-            self._numbers[row] = len(self.places)
-            self.places.append([*row])
-            self.codes.setdefault(code.co_filename, []).append(code)
-        return self._numbers[row]
+        self.codes.setdefault(code.co_filename, []).append(code)
+        return self._numbers.setdefault(row, len(self._numbers))
 
     def files(self) -> dict[str, list[str]]:
         """Returns the lines of the files; of long ones, those of the functions that matter."""

@@ -7,7 +7,7 @@ import ast
 import difflib
 import linecache
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from types import CodeType
@@ -37,11 +37,8 @@ _TYPE = re.compile(r"\b([fiu](?:8|16|32|64)|bf16|bool)\b")
 _BRINGS = re.compile(r"^ +\w+ = (?:load|broadcast|literal)\w*\(")
 _ENDS = ("store", "stream")
 _OPERATION = re.compile(r"^ *(?:\w+ = )?(?:(\w+)\(|~?-?\w+(?: (\S+) \w+)?)")
-_SIGNS = {
-    "+": "addition", "-": "subtraction", "*": "product", "/": "division", "&": "`&`", "|": "`|`",
-    "<": "comparison", ">": "comparison", "<=": "comparison", ">=": "comparison",
-    "==": "comparison", "!=": "comparison",
-}  # fmt: skip
+_SIGNS = {"+": "addition", "-": "subtraction", "*": "product", "/": "division"}
+_SIGNS |= dict.fromkeys(("<", ">", "<=", ">=", "==", "!="), "comparison")
 
 
 class Reason(NamedTuple):
@@ -120,14 +117,15 @@ class Why:
 
     def __init__(self, recorded: Any, numbers: list[int], places: list[list]) -> None:
         self.recorded, self.numbers, self.places = recorded, numbers, places
-        self.compiled: dict[Any, list[tuple[float, str, str]]] = {}  # when, what and how
-        self.traversals: dict[int, list[tuple[float, int]]] = {}
+        # When machine code was made for a kernel, by what, and how.
+        self.compiled: dict[Any, list[tuple[float, str, str]]] = defaultdict(list)
+        self.traversals: dict[int, list[tuple[float, int]]] = defaultdict(list)
         for place, found in recorded.derivatives.inputs.items():
-            self.traversals.setdefault(numbers[place], []).extend(found)
+            self.traversals[numbers[place]] += found
         by_number = {m.number: m for m in recorded.kernels.values()}
         for kind, _, start, _, _, number, text, *_ in recorded.events:
             if kind in ("compile", "load") and number in by_number:
-                self.compiled.setdefault(by_number[number], []).append((start, kind, text))
+                self.compiled[by_number[number]].append((start, kind, text))
 
     def rows(self, met: list[Any], time: Any) -> list[dict[str, Any]]:
         """Returns the rows of a report for those among kernels that were new or compiled."""
@@ -147,7 +145,7 @@ class Why:
             rows.append((m, None, [Reason(text)]))
         found = []
         for m, nearest, reasons in rows:
-            at = min([start for start, *_ in self.compiled.get(m, ()) if start], default=m.at)
+            at = min([start for start, *_ in self.compiled[m] if start], default=m.at)
             where = m.where.most_common(1)
             found.append(
                 {
@@ -182,7 +180,7 @@ class Why:
 
     def _reasons(self, b: _Kernel, a: _Kernel | None) -> list[Reason]:
         frozen = self._frozen(b.met)
-        again = [how for _, kind, how in self.compiled.get(b.met, ()) if kind == "compile"]
+        again = [how for _, kind, how in self.compiled[b.met] if kind == "compile"]
         tiers = [Reason(_TWICE)] * (len(again) > 1 and again[0] != "")
         if a is None:
             kind = b.met.whole
