@@ -16,7 +16,8 @@ from ..jit.ir.dtype import VECTOR_BLOCK
 from ..jit.lazy import np
 from ..jit.parsing import syntax_tree
 from ..jit.run.launch import as_python
-from .steps import EFFECTS, OF_BLOCKS, READS, RETURNING, Full, Steps, noted
+from ..jit.target.language import PRIMITIVES
+from .steps import EFFECTS, READS, RETURNING, Full, Steps, noted
 
 MOST_LANES = 64
 MOST_KERNELS = 24
@@ -64,7 +65,7 @@ class LaneRecorder:
         self._steps = self._values = 0
         self._busy = False
         self._in_vain: dict[Any, int] = {}
-        self._texts: dict[Any, _Text] = {}
+        self._text = cache(_Text)  # of a kernel
 
     def launching(
         self, kernel: Any, size: int, operands: Operands
@@ -101,11 +102,6 @@ class LaneRecorder:
             return None
         finally:
             self._busy = False
-
-    def _text(self, kernel: Any) -> "_Text":
-        if kernel not in self._texts:
-            self._texts[kernel] = _Text(kernel)
-        return self._texts[kernel]
 
     def _record(self, kernel: Any, size: int, operands: Operands, number: int) -> None:
         self._add(_Launch(self._text(kernel), size, operands), number, self.lanes)
@@ -233,7 +229,7 @@ class _Text:
         self.kernel, self.tree = kernel, syntax_tree(kernel.text)
         calls = [n for n in ast.walk(self.tree) if isinstance(n, ast.Call)]
         called = {getattr(n.func, "id", "") for n in calls}
-        if strange := called & OF_BLOCKS:
+        if strange := called & PRIMITIVES.keys():
             raise ValueError(f"{min(strange)}() is of all lanes")
         read, written = [
             {_word(n) for n in calls if getattr(n.func, "id", "") in names}

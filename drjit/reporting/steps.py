@@ -20,8 +20,6 @@ EFFECTS = {
 READS = {"load", "broadcast", "gather", "gather_packet", "gather_weighted", "matvec"}
 READS |= {"load_vector", "broadcast_vector"}
 RETURNING = {"scatter_inc", "scatter_exch", "scatter_cas"}
-OF_BLOCKS = {"scan", "scan_totals", "scan_blocks", "compress", "radix_count", "radix_move"}
-OF_BLOCKS |= {"matmul", "reduce_rows"}
 _FROM_MEMORY = {*READS, *RETURNING, "literal"} - {"matvec"}  # which also has an operand
 
 

@@ -96,14 +96,8 @@ class _Kernel:
         self.shapes = shapes("\n".join(met.text))
         self.body = [k for k, s in enumerate(self.shapes) if not _BRINGS.match(s)]
         self.elsewhere = 0  # the place of statements where these are not known
-        seen: Counter[str] = Counter()
-        kinds = []
-        for k in self.body:
-            s = _TYPE.sub("T", without_numbers(self.shapes[k]))
-            if not s.lstrip().startswith(_ENDS):
-                seen[s] += 1
-                kinds.append((s, seen[s]))
-        self.kinds = frozenset(kinds)
+        kinds = [_TYPE.sub("T", without_numbers(self.shapes[k])) for k in self.body]
+        self.kinds = Counter([s for s in kinds if not s.lstrip().startswith(_ENDS)])
 
     def place(self, k: int) -> int:
         """Returns the place of a statement."""
@@ -169,8 +163,8 @@ class Why:
         best, most = None, 0.0
         for among, least in ((same, ALIKE_THERE), (others, ALIKE)):
             for k in among:
-                total = max(len(kernel.kinds), len(k.kinds))
-                share = len(kernel.kinds & k.kinds) / total if total else 1.0
+                total = max(kernel.kinds.total(), k.kinds.total())
+                share = (kernel.kinds & k.kinds).total() / total if total else 1.0
                 if share >= least and share > most:
                     best, most = k, share
             most += 0.1 * bool(best)
