@@ -37,9 +37,7 @@ def chosen(lanes: Any) -> tuple[str, list[int]]:
         ValueError: they are none of these, or too many.
     """
     what = "dr.report(lanes=...)"
-    if isinstance(lanes, str):
-        if lanes != "nan":
-            raise ValueError(f"{what}: expected lane numbers, a mask, or 'nan', not {lanes!r}")
+    if isinstance(lanes, str) and lanes == "nan":
         return "first NaN", []
     given = np.asarray(lanes.numpy() if isinstance(lanes, ArrayBase) else lanes)
     if given.ndim > 1 or given.dtype.kind not in "biu":
@@ -73,7 +71,8 @@ class LaneRecorder:
         """Is called before a launch; returns what is to be called after it, with its outputs."""
         number = self._counts.get(kernel, 0)
         self._counts[kernel] = number + 1
-        if kernel.program is None or self._busy or not self._has_room():
+        is_full = len(self.records) >= MOST_KERNELS or self._steps >= MOST_STEPS
+        if kernel.program is None or self._busy or is_full:
             return None
         if self.how == "first NaN":
             if self.records:
@@ -84,9 +83,6 @@ class LaneRecorder:
         if number == self.launch and self.lanes and self.lanes[-1] < size:
             self._guarded(kernel, self._record, kernel, size, operands, number)
         return None
-
-    def _has_room(self) -> bool:
-        return len(self.records) < MOST_KERNELS and self._steps < MOST_STEPS
 
     def _guarded(self, kernel: Any, function: Callable, *arguments: Any) -> Any:
         """Calls a function for which no program may fail or be recorded."""

@@ -64,7 +64,6 @@ class Met:
         self.launches = 0
         self.seconds = self.compile_seconds = 0.0
         self.tries = 0
-        self.program: Any = None  # with its instructions
         self.places: list[int] | None = None  # of the lines of its text
         self.names: dict[str, str] = {}
         self.at, self.flags = time.perf_counter(), flags.current
@@ -98,7 +97,7 @@ class Met:
         for known in (text, names.renamed(text, shown)):
             lines = [x.partition("  # ") for x in known.split("\n")[:-1]]
             if [x[0] for x in lines] == mine:
-                self.program, self.names = built, shown["kernel"]
+                self.names = shown["kernel"]
                 self.places = [int(x[2].removeprefix(_MARK) or 0) for x in lines]
                 return
 
@@ -145,7 +144,7 @@ class Recorder(events.Sink):
         begun, first, place, outer = start
         now, last, me = time.perf_counter(), next_serial(), self._thread()
         self._inside[me] = outer
-        self._add(kind, me, begun, now, place, -1, text, first, last)
+        self._add(kind, me, begun, now, place, text=text, first=first, last=last)
         if kind == "schedule":
             self.values.restart()
             if me == self.main:
@@ -211,12 +210,9 @@ class Recorder(events.Sink):
     def lose(self, kind: str, what: str = "") -> None:
         self.derivatives.lost(kind, what, self.place(user_location(3)))
 
-    def _add(
-        self, kind: str, thread: int | str, start: float, end: float, place: int, kernel: int = -1,
-        text: str = "", first: int = 0, last: int = 0, busy: float = 0.0,
-    ) -> None:  # fmt: skip
-        """Adds an `Event`, as a tuple."""
-        self._raw.append((kind, thread, start, end, place, kernel, text, first, last, 1, busy))
+    def _add(self, *event: Any, **more: Any) -> None:
+        """Adds an `Event`, given its fields."""
+        self._raw.append((*Event(*event, **more),))
 
     def _here(self) -> tuple[int, int]:
         """Returns the place of what this thread is doing, if that is known, and where it is."""

@@ -146,8 +146,7 @@ class Why:
                     "kernel": index[m], "place": self.numbers[where[0][0]] if where else 0,
                     "nearest": index.get(nearest.met, -1) if nearest else -1, "time": time(at),
                     "seconds": round(m.compile_seconds, 6),
-                    "reasons": [{"text": t, "place": p, "fix": f}
-                                for t, p, f in dict.fromkeys(reasons)][:MOST_REASONS],
+                    "reasons": [x._asdict() for x in dict.fromkeys(reasons)][:MOST_REASONS],
                 }
             )  # fmt: skip
         return sorted(found, key=lambda row: row["time"])
