@@ -290,7 +290,7 @@ def to_numpy(value: Any) -> np.ndarray:
         RuntimeError: components differ in size.
     """
     if value._diff and any(a._var is not None for a in pytree.leaf_arrays(value)):
-        graph.lose("numpy")
+        graph.lose("NumPy")
     data = _shared(value) if value._namespace == "scalar" else components(value)
     if value.__meta__.kind != "complex":
         return data

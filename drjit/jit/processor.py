@@ -282,6 +282,10 @@ def _is_arm() -> bool:
     return platform.machine().lower() in ("aarch64", "arm64")
 
 
+REGISTERS = {64: "AVX-512", 32: "AVX2", 16: "NEON"}
+"""What vector registers belong to, by their bytes."""
+
+
 def register_bytes() -> int:
     """Returns the size of the vector registers that kernels are compiled for: 64 bytes with
     AVX-512, 32 on other x86 processors, 16 on ARM."""

@@ -35,12 +35,9 @@ def run(
                 runpy.run_module(program, run_name="__main__", alter_sys=True)
             else:
                 runpy.run_path(program, run_name="__main__")
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         _show(error)
-        return 1
-    except KeyboardInterrupt as error:
-        _show(error)
-        return 130  # as shells have it
+        return 130 if isinstance(error, KeyboardInterrupt) else 1  # as shells have it
     finally:
         if os.getpid() == process:
             recorded.save(out)

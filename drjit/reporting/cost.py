@@ -13,13 +13,12 @@ from ..jit.target import library
 from ..jit.target.language import CALLABLE, STATEMENTS
 from ..jit.target.simd.ir import BYTES, KernelError
 from ..jit.target.simd.parse import functions
+from .steps import EFFECTS
 
 LAUNCH = 4e-6
 """Seconds in which hardly any kernel is launched and waited for."""
 _ENOUGH = 0.4
 """The share of a limit from which on it is what bounds a kernel."""
-_BEFORE_VALUES = {"scatter_packet": 4, "scatter_reduce_packet": 7}
-"""How many arguments there are before the values."""
 _UNKNOWN = ("matmul", "reduce_rows", "block_reduce", "radix_count", "radix_move", "compress")
 
 Value = tuple[str, int]
@@ -118,7 +117,7 @@ class Cost:
             self.gathered += size * entries * taps * self._rounds
             self._count((code, entries), 2 * taps if name == "gather_weighted" else 0)
         elif name.startswith("scatter"):
-            entries = len(args) - _BEFORE_VALUES[name] if name in _BEFORE_VALUES else 1
+            entries = len(args) - EFFECTS[name][0] if name.endswith("_packet") else 1
             self.scattered += size * entries * self._rounds
             if name not in ("scatter", "scatter_packet"):  # it reads what it replaces
                 self.gathered += size * entries * self._rounds

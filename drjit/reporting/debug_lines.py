@@ -136,7 +136,6 @@ def with_locations(ir: str) -> str:
     """Returns the text of a module with debug locations in place of tags. Functions that are
     inlined in several places have none: their instructions belong to the statements that call
     them."""
-    numbers: dict[tuple[int, int], int] = {}
     functions: list[str] = []
     inlined = {m[1] for m in re.finditer(r"^attributes #(\d) = \{ alwaysinline", ir, re.M)}
     uses = Counter(re.findall(r"@[\w.]+|@\"[^\"]+\"", ir))
@@ -145,18 +144,12 @@ def with_locations(ir: str) -> str:
         head, name, attributes, body = m.groups()
         if "!dbg !L" not in body or (attributes in inlined and uses[name] > 2):
             return untagged(m[0])
-        scope = len(functions)
+        scope = _FIRST + 4 + len(functions)
         functions.append(name)
+        body = _TAG.sub(rf"\1, !dbg !DILocation(line: \2, scope: !{scope})", body)
+        return f"{head}#{attributes} !dbg !{scope} {{\n{body}\n}}"
 
-        def location(tag: re.Match) -> str:
-            number = numbers.setdefault((scope, int(tag[2])), len(numbers))
-            return f"{tag[1]}, !dbg !{_FIRST + 4 + number}"
-
-        return f"{head}#{attributes} !dbg !F{scope} {{\n{_TAG.sub(location, body)}\n}}"
-
-    ir = _FUNCTION.sub(located, ir)
-    first = _FIRST + 4 + len(numbers)
-    text = re.sub(r"!dbg !F(\d+)", lambda m: f"!dbg !{first + int(m[1])}", ir)
+    text = _FUNCTION.sub(located, ir)
     unit, file, version, kind = range(_FIRST, _FIRST + 4)
     data = [
         f"!llvm.dbg.cu = !{{!{unit}}}",
@@ -167,13 +160,10 @@ def with_locations(ir: str) -> str:
         f'!{version} = !{{i32 2, !"Debug Info Version", i32 3}}',
         f"!{kind} = !DISubroutineType(types: !{{}})",
     ]
-    for (scope, line), number in numbers.items():
-        row = f"line: {line}, scope: !{first + scope}"
-        data.append(f"!{_FIRST + 4 + number} = !DILocation({row})")
-    for number, name in enumerate(functions):
+    for number, name in enumerate(functions, _FIRST + 4):
         row = f'name: "{name.strip(_QUOTES)}", scope: !{file}, file: !{file}, line: 1, '
         row += f"type: !{kind}, spFlags: DISPFlagDefinition, unit: !{unit}"
-        data.append(f"!{first + number} = distinct !DISubprogram({row})")
+        data.append(f"!{number} = distinct !DISubprogram({row})")
     return "\n".join([text, *data, ""])
 
 

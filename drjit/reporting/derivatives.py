@@ -8,7 +8,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..ad import memory_rules
 from ..ad.algebra import PLAIN
@@ -71,14 +71,6 @@ _TEXTS = {
     ),
 }
 """What is said of each kind of loss; `{}` is the operation."""
-_KINDS = {"detach": "detached", "numpy": "NumPy"}
-
-
-class _Row(NamedTuple):
-    """A traversal."""
-
-    data: dict[str, Any]
-    numbers: dict[Var, int]
 
 
 class Derivatives:
@@ -101,7 +93,7 @@ class Derivatives:
             kind, what = "comparison", ""
         elif what in _STEPS:
             kind = "rounding"
-        self._lost[_KINDS.get(kind, kind), what, place] += 1
+        self._lost[kind, what, place] += 1
 
     def traversal(
         self, mode: str, variables: list[Var], place: int, of: Callable[[Any], int]
@@ -123,7 +115,8 @@ class Derivatives:
             {
                 "id": k, "op": v.rule.name if v.rule is not None else "input", "size": v.size,
                 "type": v.dtype.code, "place": of(place_of(v)), "label": labels.get(v, ""),
-                "norm": None, "visited": False, "root": v.grad is not None, "leaf": v.rule is None,
+                "norm": None, "visited": v.grad is not None, "root": v.grad is not None,
+                "leaf": v.rule is None,
             } for v, k in numbers.items()
         ]  # fmt: skip
         edges = _visit(mode, shown, numbers, rows)
@@ -171,11 +164,14 @@ class Derivatives:
                 else:
                     row["not_finite"] = True
 
-    def lost_rows(self) -> list[dict[str, Any]]:
-        """Returns where gradients were lost, with the recorder's numbers of places."""
+    def lost_rows(self, numbers: list[int]) -> list[dict[str, Any]]:
+        """Returns where gradients were lost, given the numbers of the recorder's places."""
+        counts: Counter[tuple[str, int, str]] = Counter()
+        for (kind, what, place), n in self._lost.items():
+            counts[kind, numbers[place], _TEXTS[kind].format(what, what)] += n
         return [
-            {"kind": kind, "place": place, "count": n, "text": _TEXTS[kind].format(what, what)}
-            for (kind, what, place), n in self._lost.items()
+            {"kind": kind, "place": place, "count": n, "text": text}
+            for (kind, place, text), n in counts.items()
         ]
 
 
@@ -186,8 +182,6 @@ def _visit(
     passes them; -1 for those where there is none. Marks what it reaches."""
     backward, order = mode == "Backward", 0
     edges = []
-    for row in rows:
-        row["visited"] = row["root"]
     for v in reversed(variables) if backward else variables:
         result = numbers[v]
         for d in v.deps:

@@ -7,7 +7,7 @@ to memory. Where lanes depend on what others write, all of them run, on copies.
 
 import ast
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from ..array.base import ArrayBase
@@ -16,7 +16,8 @@ from ..jit.ir.dtype import VECTOR_BLOCK
 from ..jit.lazy import np
 from ..jit.parsing import syntax_tree
 from ..jit.run.launch import as_python
-from .steps import EFFECTS, OF_BLOCKS, READS, RETURNING, Full, Steps, noted, plain
+from ..jit.target.language import PRIMITIVES
+from .steps import EFFECTS, READS, RETURNING, Full, Steps, noted
 
 MOST_LANES = 64
 MOST_KERNELS = 24
@@ -36,9 +37,7 @@ def chosen(lanes: Any) -> tuple[str, list[int]]:
         ValueError: they are none of these, or too many.
     """
     what = "dr.report(lanes=...)"
-    if isinstance(lanes, str):
-        if lanes != "nan":
-            raise ValueError(f"{what}: expected lane numbers, a mask, or 'nan', not {lanes!r}")
+    if isinstance(lanes, str) and lanes == "nan":
         return "first NaN", []
     given = np.asarray(lanes.numpy() if isinstance(lanes, ArrayBase) else lanes)
     if given.ndim > 1 or given.dtype.kind not in "biu":
@@ -58,13 +57,13 @@ class LaneRecorder:
     def __init__(self, lanes: Any, launch: int = 0) -> None:
         self.how, self.lanes = chosen(lanes)
         self.launch = launch
-        self.records: list[Record] = []
+        self.records: list[tuple[Any, dict[str, Any], Steps]] = []  # of kernels
         self.notes: list[str] = []
         self._counts: dict[Any, int] = {}
         self._steps = self._values = 0
         self._busy = False
         self._in_vain: dict[Any, int] = {}
-        self._texts: dict[Any, _Text] = {}
+        self._text = cache(_Text)  # of a kernel
 
     def launching(
         self, kernel: Any, size: int, operands: Operands
@@ -72,19 +71,18 @@ class LaneRecorder:
         """Is called before a launch; returns what is to be called after it, with its outputs."""
         number = self._counts.get(kernel, 0)
         self._counts[kernel] = number + 1
-        if kernel.program is None or self._busy or not self._has_room():
+        is_full = len(self.records) >= MOST_KERNELS or self._steps >= MOST_STEPS
+        if kernel.program is None or self._busy or is_full:
             return None
         if self.how == "first NaN":
             if self.records:
                 return None
-            before = self._guarded(kernel, self._before, kernel, size, operands)
-            return before and partial(self._guarded, kernel, self._look, before, number)
+            made = self._guarded(kernel, self._before, kernel, size, operands)
+            given = kernel, size, operands, number
+            return made and partial(self._guarded, kernel, self._look, made, *given)
         if number == self.launch and self.lanes and self.lanes[-1] < size:
             self._guarded(kernel, self._record, kernel, size, operands, number)
         return None
-
-    def _has_room(self) -> bool:
-        return len(self.records) < MOST_KERNELS and self._steps < MOST_STEPS
 
     def _guarded(self, kernel: Any, function: Callable, *arguments: Any) -> Any:
         """Calls a function for which no program may fail or be recorded."""
@@ -101,23 +99,17 @@ class LaneRecorder:
         finally:
             self._busy = False
 
-    def _text(self, kernel: Any) -> "_Text":
-        if kernel not in self._texts:
-            self._texts[kernel] = _Text(kernel)
-        return self._texts[kernel]
-
     def _record(self, kernel: Any, size: int, operands: Operands, number: int) -> None:
         self._add(_Launch(self._text(kernel), size, operands), number, self.lanes)
 
     def _before(self, kernel: Any, size: int, operands: Operands) -> Callable[[], "_Launch"]:
         """Returns what makes the launch after it has taken place. If that overwrites what it reads,
         copies are made now."""
-        made = partial(_Launch, self._text(kernel), size, operands)
+        made = cache(partial(_Launch, self._text(kernel), size, operands))
         inputs, _, _, targets = operands
         written = {id(e.buffer) for e in targets}
         if self._text(kernel).together or any(id(n.data) in written for n in inputs):
-            launch = made()
-            return lambda: launch
+            made()
         return made
 
     def _add(self, launch: "_Launch", number: int, lanes: list[int]) -> None:
@@ -143,46 +135,30 @@ class LaneRecorder:
             )
         self._steps += len(steps.rows)
         self._values += len(steps.rows) * len(lanes)
-        self.records.append(Record(launch.kernel, number, launch.size, lanes, self.how, steps))
+        row = {"launch": number, "size": launch.size, "lanes": lanes, "chosen": self.how}
+        self.records.append((launch.kernel, row, steps))
 
-    def _look(self, before: Callable[[], "_Launch"], number: int, outputs: Sequence[Any]) -> None:
+    def _look(
+        self, made: Callable[[], "_Launch"], kernel: Any, size: int, operands: Operands,
+        number: int, outputs: Sequence[Any],
+    ) -> None:  # fmt: skip
         """Records the first lane that has a NaN, if there is one."""
-        text, size, operands = before.args if isinstance(before, partial) else before().of
-        kernel = text.kernel
         kernel.device.drain()
         lane = _nan_in(kernel, size, outputs)
-        launch = before() if lane is not None else None
         tries = self._in_vain.get(kernel, 0)
         if lane is None and tries < _TRIES and _nan_inside(kernel, operands[3], outputs):
-            launch = before()
-            lane = None if launch.is_too_large else launch.contributor()
+            lane = None if made().is_too_large else made().contributor()
             self._in_vain[kernel] = tries + (lane is None)
-        if lane is not None and launch is not None:
-            self._add(launch, number, [lane])
+        if lane is not None:
+            self._add(made(), number, [lane])
 
     def data(self, numbers: dict[Any, int]) -> list[dict[str, Any]]:
         """Returns the records, given the numbers of kernels, as simple objects."""
-        return [r.data(numbers[r.kernel]) for r in self.records if r.kernel in numbers]
-
-
-class Record:
-    """The steps of some lanes of a launch."""
-
-    def __init__(
-        self, kernel: Any, launch: int, size: int, lanes: list[int], how: str, steps: "Steps"
-    ) -> None:
-        self.kernel, self.launch, self.size, self.lanes = kernel, launch, size, lanes
-        self.how, self.steps = how, steps
-
-    def data(self, kernel: int) -> dict[str, Any]:
-        rows = [
-            [line, [*rounds], name, plain(values), [*map(int, active)]]
-            for line, rounds, name, values, active, _, _ in self.steps.rows
+        return [
+            {"kernel": numbers[kernel], **row, "steps": steps.plain(), "origins": steps.origins()}
+            for kernel, row, steps in self.records
+            if kernel in numbers
         ]
-        return {
-            "kernel": kernel, "launch": self.launch, "size": self.size, "lanes": self.lanes,
-            "chosen": self.how, "steps": rows, "origins": self.steps.origins(),
-        }  # fmt: skip
 
 
 # ---- One launch
@@ -229,16 +205,12 @@ def _load_vector(t: Any, count: int, buffer: Any, i: _Lanes) -> Any:
     return blocks[:, i.index // VECTOR_BLOCK, i.index % VECTOR_BLOCK]
 
 
-def _nothing(*arguments: Any) -> None:
-    """Does not write."""
-
-
 _OF_SOME_LANES: dict[str, Callable] = {
     "lane": lambda i: i.index.astype(np.uint32),
     "active": lambda i: np.ones(len(i.index), np.bool_),
     "load": lambda t, buffer, i: buffer[i.index],
     "load_vector": _load_vector,
-    **dict.fromkeys(EFFECTS, _nothing),
+    **dict.fromkeys(EFFECTS, lambda *arguments: None),  # nothing is written
 }
 
 
@@ -253,7 +225,7 @@ class _Text:
         self.kernel, self.tree = kernel, syntax_tree(kernel.text)
         calls = [n for n in ast.walk(self.tree) if isinstance(n, ast.Call)]
         called = {getattr(n.func, "id", "") for n in calls}
-        if strange := called & OF_BLOCKS:
+        if strange := called & PRIMITIVES.keys():
             raise ValueError(f"{min(strange)}() is of all lanes")
         read, written = [
             {_word(n) for n in calls if getattr(n.func, "id", "") in names}
@@ -266,7 +238,6 @@ class _Launch:
     """A launch of a kernel, with everything that it reads."""
 
     def __init__(self, text: _Text, size: int, operands: Operands) -> None:
-        self.of = text, size, operands
         self.kernel, self.tree, self.together = text.kernel, text.tree, text.together
         self.size, kernel = size, text.kernel
         device, (*_, targets) = kernel.device, operands

@@ -33,7 +33,6 @@ _SASS = re.compile(
 )
 _SPILLS = {"STL": "Spill", "LDL": "Reload"}  # to and from memory of a thread's own
 _LOOP = "loop"  # the remark on a label where a loop begins
-_WIDTHS = {64: "AVX-512", 32: "AVX2", 16: "NEON"}
 
 
 class Row(NamedTuple):
@@ -86,13 +85,11 @@ def describe(entries: Sequence[dict[str, Any]], kernels: Sequence[Any], notes: l
             else:
                 room -= size
         present = {row.line for row in (*found.rows, *found.sass)}
-        entry |= {
-            "ir": [text for text, _ in found.ir], "ir_lines": [line for _, line in found.ir],
-            "asm": [row.text for row in found.rows], "asm_lines": [row.line for row in found.rows],
-            "asm_kind": found.kind, "sass": [row.text for row in found.sass],
-            "sass_lines": [row.line for row in found.sass],
-            "absorbed": absorbed(entry["text"], present) if present else [],
-        }  # fmt: skip
+        for part, rows in (("ir", found.ir), ("asm", found.rows), ("sass", found.sass)):
+            entry[part] = [text for text, *_ in rows]
+            entry[f"{part}_lines"] = [line for _, line, *_ in rows]
+        entry["asm_kind"] = found.kind
+        entry["absorbed"] = absorbed(entry["text"], present) if present else []
     if left:
         have = "kernel has" if left == 1 else "kernels have"
         notes.append(f"{left} {have} no listing: there is room and time for those that cost most")
@@ -128,12 +125,8 @@ def compiled(
     """Returns the listing of a text, compiled as `simd.compile` does."""
     plain = kernel.module_text(text, name, lanes, contract)
     tagged = kernel.module_text(text, name, lanes, contract, debug_lines.tagging()).ir
-    ir = debug_lines.with_locations(tagged)
-    with llvm.compiler(_for_processor) as c:
-        module = c.module(ir, *plain.options)
-        optimized = str(module)  # which generating code changes
-        level = llvm.level_of(plain.ir, plain.plain) if level is None else level
-        code = llvm.emit(c.machine(level), module, False).decode()
+    level = llvm.level_of(plain.ir, plain.plain) if level is None else level
+    ir, code = _generated(tagged, plain.options, level, llvm.new_machine)
     if plain.vectorizes:
         passes = "all of its passes, which compute several lanes of loops at once"
     elif plain.plain:
@@ -143,18 +136,25 @@ def compiled(
         passes = f"few passes: functions were inlined{combined}"
     architecture = processor.architecture()
     rows = assembly(code, "#" if architecture == "x86-64" else "//")
-    return Listing(without_metadata(optimized), rows, architecture, passes)
+    return Listing(ir, rows, architecture, passes)
 
 
-def _for_processor(level: int) -> Any:
-    return _with_remarks(llvm.new_machine(level))
+def _generated(
+    tagged: str, passes: tuple, level: int, machine: Any, *settings: Any
+) -> tuple[list[tuple[str, int]], str]:
+    """Returns the IR of a tagged text after its passes, and its assembly."""
+    with llvm.compiler(_with_remarks, machine, *settings) as c:
+        module = c.module(debug_lines.with_locations(tagged), *passes)
+        ir = without_metadata(str(module))  # which generating code changes
+        return ir, llvm.emit(c.machine(level), module, False).decode()
 
 
-def _with_remarks(machine: Any) -> Any:
-    """Has a code generator tell of loops and spills in comments."""
+def _with_remarks(machine: Any, *settings: Any) -> Any:
+    """Returns a code generator that tells of loops and spills in comments."""
     debug_lines.keep_merged()
-    machine.set_asm_verbosity(True)
-    return machine
+    made = machine(*settings)
+    made.set_asm_verbosity(True)
+    return made
 
 
 # ---- GPUs
@@ -176,20 +176,11 @@ def of_gpu(it: Any) -> Listing:
     given = it.text, it.name, it.words, contract, Options(capability, reduced, packets)
     plain = gpu.translate(*given).code
     target = f'target datalayout = "{nvptx.LAYOUT}"\ntarget triple = "{nvptx.TRIPLE}"\n'
-    ir = target + debug_lines.with_locations(gpu.translate(*given, debug_lines.tagging()).code)
+    tagged = target + gpu.translate(*given, debug_lines.tagging()).code
     level = 1 if plain.count("\n") + 3 > llvm.LONG else 3  # as `nvptx.ptx` has it
-    with llvm.compiler(_for_gpu, capability) as c:
-        module = c.module(ir)
-        optimized = str(module)
-        code = llvm.emit(c.machine(level), module, False).decode()
+    ir, code = _generated(tagged, (), level, nvptx.new_machine, capability, False)
     made = sass(assembler.disassembled(capability, code, it.name))
-    return Listing(without_metadata(optimized), assembly(code, "//"), "PTX", sass=made)
-
-
-def _for_gpu(capability: tuple[int, int], level: int) -> Any:
-    from ..jit.target.cuda import nvptx
-
-    return _with_remarks(nvptx.new_machine(capability, False, level))
+    return Listing(ir, assembly(code, "//"), "PTX", sass=made)
 
 
 # ---- Texts of LLVM
@@ -330,7 +321,8 @@ def _about_variant(it: Any) -> list[str]:
     variant, options = variant_of(it)
     size = llvm.host().register_bytes
     several = _count(max(variant.lanes * 4 // size, 1), "register")
-    said = [f"{variant.lanes} lanes a packet: 32-bit values take {several} of {_WIDTHS[size]}."]
+    of = processor.REGISTERS[size]
+    said = [f"{variant.lanes} lanes a packet: 32-bit values take {several} of {of}."]
     if variant.lanes == 1:
         said = ["A packet is one lane, which has loops of its own."]
     if it.running is None:

@@ -42,12 +42,9 @@ def of_gpu(device: Any) -> dict[str, Any]:
         return {}
     try:
         clock, memory_clock, width = [
-            device.driver.device_attribute(device.ordinal, a)
-            for a in (
-                DeviceAttribute.CLOCK_RATE, DeviceAttribute.MEMORY_CLOCK_RATE,
-                DeviceAttribute.MEMORY_BUS_WIDTH,
-            )
-        ]  # fmt: skip
+            device.driver.device_attribute(device.ordinal, DeviceAttribute[name])
+            for name in ("CLOCK_RATE", "MEMORY_CLOCK_RATE", "MEMORY_BUS_WIDTH")
+        ]
     except RuntimeError:  # the device can no longer be used
         return {}
     large = device.capability in ((7, 0), (8, 0), (9, 0), (10, 0))  # made for computing centres

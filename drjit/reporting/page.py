@@ -19,7 +19,10 @@ from ..function.inspect.kernels import TOKEN, coloured
 
 _FOLDER = Path(__file__).parent
 # The first has what the others use; views have numbers in their order.
-_SCRIPTS = ("page", "timeline", "kernels", "kernel", "why", "lanes", "derivatives")
+_SCRIPTS = (
+    "page", "view_timeline", "view_kernels", "view_kernel", "view_why", "view_lanes",
+    "view_derivatives",
+)  # fmt: skip
 _DRAWN = 400  # variables of a graph, beyond which a drawing says little
 _DIGITS = 5
 
@@ -31,8 +34,7 @@ def html(data: Mapping[str, Any]) -> str:
     highlight = _highlighter()
     shown = dict(data)
     shown["files"] = {
-        path: [(first, highlight(lines)) for first, lines in _segments(parts)]
-        for path, parts in data.get("files", {}).items()
+        path: [(1, highlight(lines))] for path, lines in data.get("files", {}).items()
     }
     shown["token"] = TOKEN.pattern.replace("(?P<", "(?<")
     shown["derivatives"] = [
@@ -42,7 +44,7 @@ def html(data: Mapping[str, Any]) -> str:
     parts = {
         "title": escape(f"{command} · report" if command else "Report"),
         "style": _read("page.css"),
-        "script": "\n".join(_read(f"{name}.js") for name in _script_names()),
+        "script": "\n".join(_read(f"{name}.js") for name in _SCRIPTS),
         "data": embedded(shown),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _read("page.html"))
@@ -64,10 +66,6 @@ def read(page: str) -> dict[str, Any]:
     return json.loads(zlib.decompress(base64.b64decode(packed)))
 
 
-def _script_names() -> list[str]:
-    return [_SCRIPTS[0], *(f"view_{name}" for name in _SCRIPTS[1:])]
-
-
 def _read(name: str) -> str:
     return (_FOLDER / name).read_text("utf-8").strip()
 
@@ -80,11 +78,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return value
-
-
-def _segments(parts: Sequence) -> Sequence[tuple[int, Sequence[str]]]:
-    """The first line's number and the lines of each part of a file, which may be given whole."""
-    return [(1, parts)] if not parts or isinstance(parts[0], str) else parts
 
 
 def _highlighter() -> Highlighter:

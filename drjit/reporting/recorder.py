@@ -9,7 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import count, groupby
+from itertools import count
 from typing import Any, NamedTuple
 
 from ..jit import flags, locks
@@ -64,7 +64,6 @@ class Met:
         self.launches = 0
         self.seconds = self.compile_seconds = 0.0
         self.tries = 0
-        self.program: Any = None  # with its instructions
         self.places: list[int] | None = None  # of the lines of its text
         self.names: dict[str, str] = {}
         self.at, self.flags = time.perf_counter(), flags.current
@@ -98,7 +97,7 @@ class Met:
         for known in (text, names.renamed(text, shown)):
             lines = [x.partition("  # ") for x in known.split("\n")[:-1]]
             if [x[0] for x in lines] == mine:
-                self.program, self.names = built, shown["kernel"]
+                self.names = shown["kernel"]
                 self.places = [int(x[2].removeprefix(_MARK) or 0) for x in lines]
                 return
 
@@ -145,7 +144,7 @@ class Recorder(events.Sink):
         begun, first, place, outer = start
         now, last, me = time.perf_counter(), next_serial(), self._thread()
         self._inside[me] = outer
-        self._raw.append((kind, me, begun, now, place, -1, text, first, last, 1, 0.0))
+        self._add(kind, me, begun, now, place, text=text, first=first, last=last)
         if kind == "schedule":
             self.values.restart()
             if me == self.main:
@@ -154,8 +153,7 @@ class Recorder(events.Sink):
     def made(self, kind: str, start: float, kernel: Any, text: str = "") -> None:
         known, now, (_, place) = self.met(kernel), time.perf_counter(), self._here()
         known.compile_seconds += now - start
-        row = (kind, self._thread(), start, now, place, known.number, text, 0, 0, 1, 0.0)
-        self._raw.append(row)
+        self._add(kind, self._thread(), start, now, place, known.number, text)
 
     def meet(self, kernel: Any, roots: Sequence[Node]) -> None:
         known = self.met(kernel)
@@ -170,21 +168,17 @@ class Recorder(events.Sink):
     def launching(self, kernel: Any, size: int, operands: Any) -> Any:
         if self.lanes is None:
             return None
-        start = time.perf_counter()
-        after = self.lanes.launching(kernel, size, operands)
-        self._looked(start)
-        return after and partial(self._after, after)
+        after = self._looking(self.lanes.launching, kernel, size, operands)
+        return after and partial(self._looking, after)
 
-    def _after(self, after: Callable, outputs: Any) -> None:
+    def _looking(self, look: Callable, *arguments: Any) -> Any:
+        """Records lanes, and notes the time that this took, which is not the program's."""
         start = time.perf_counter()
-        after(outputs)
-        self._looked(start)
-
-    def _looked(self, start: float) -> None:
-        """Notes time that recording lanes took, which is not the program's."""
+        found = look(*arguments)
         now, (_, place) = time.perf_counter(), self._here()
         if now - start > _NOTABLE:
-            self._raw.append(("lanes", self._thread(), start, now, place, -1, "", 0, 0, 1, 0.0))
+            self._add("lanes", self._thread(), start, now, place)
+        return found
 
     def launched(self, launch: history.Launch) -> None:
         known, now = self.met(launch.kernel), time.perf_counter()
@@ -216,6 +210,10 @@ class Recorder(events.Sink):
     def lose(self, kind: str, what: str = "") -> None:
         self.derivatives.lost(kind, what, self.place(user_location(3)))
 
+    def _add(self, *event: Any, **more: Any) -> None:
+        """Adds an `Event`, given its fields."""
+        self._raw.append((*Event(*event, **more),))
+
     def _here(self) -> tuple[int, int]:
         """Returns the place of what this thread is doing, if that is known, and where it is."""
         outer = self._inside.get(threading.get_ident(), -1)
@@ -244,10 +242,8 @@ class Recorder(events.Sink):
         return found
 
     def met(self, kernel: Any) -> Met:
-        found = self.kernels.get(kernel)
-        if found is None:
-            found = self.kernels.setdefault(kernel, Met(kernel, next(self._numbers)))
-        return found
+        known = self.kernels.get(kernel)
+        return known or self.kernels.setdefault(kernel, Met(kernel, next(self._numbers)))
 
     def earlier(self) -> list[Met]:
         """Returns the kernels that there were when it began."""
@@ -290,7 +286,7 @@ class Recorder(events.Sink):
             known, at, place, thread, now = row = pending.popleft()
             if isinstance(at, float):  # ran as Python
                 known.seconds += at
-                self._ran(thread, now - at, now, place, known)
+                self._add("kernel", thread, now - at, now, place, known.number)
             elif hasattr(at, "interval"):
                 if crowded:
                     self._on_gpu(known, at, place, marks)
@@ -317,13 +313,7 @@ class Recorder(events.Sink):
             if part.busy:
                 who = thread if k == last else f"worker {k + 1}"
                 begun, ended, busy = part.first * 1e-9, part.last * 1e-9, part.busy * 1e-9
-                self._ran(who, begun, ended, place, known, busy)
-
-    def _ran(
-        self, thread: int | str, start: float, end: float, place: int, known: Met, busy: float = 0.0
-    ) -> None:
-        """Adds what a thread did of a launch."""
-        self._raw.append(("kernel", thread, start, end, place, known.number, "", 0, 0, 1, busy))
+                self._add("kernel", who, begun, ended, place, known.number, busy=busy)
 
     def _on_gpu(self, known: Met, at: Any, place: int, marks: dict[Any, tuple[Any, float]]) -> None:
         """Adds a launch whose times are events in the stream of a GPU. A `mark` there says how
@@ -341,8 +331,7 @@ class Recorder(events.Sink):
             self.lost += 1
             return
         known.seconds += end - start
-        name = device.backend.name
-        self._ran(name, start, end, place, known)
+        self._add("kernel", device.backend.name, start, end, place, known.number)
 
     def _trace(self) -> None:
         """Adds what the main thread traced between its other events: where nodes were made."""
@@ -394,23 +383,17 @@ def _joined(found: list[Event], gap: float, by_kernel: bool) -> list[Event]:
         return e.kind, e.thread, e.kernel if by_kernel else -1
 
     joined: list[Event] = []
-    for _, group in groupby(sorted(found, key=lambda e: (*map(str, row(e)), e.start)), row):
-        last: Event | None = None
-        for e in group:
-            if last is not None and e.start - last.end < gap:
-                busy = sum([x.busy or x.end - x.start for x in (last, e)])
-                kernel = e.kernel if e.kernel == last.kernel else -1
-                last = last._replace(
-                    end=max(last.end, e.end), kernel=kernel, count=last.count + e.count, busy=busy,
-                    text=last.text if last.text == e.text else "",
-                    place=last.place if last.place == e.place else 0,
-                )  # fmt: skip
-            else:
-                if last is not None:
-                    joined.append(last)
-                last = e
-        if last is not None:
-            joined.append(last)
+    for e in sorted(found, key=lambda e: (*map(str, row(e)), e.start)):
+        last = joined[-1] if joined else e
+        if last is e or row(last) != row(e) or e.start - last.end >= gap:
+            joined.append(e)
+            continue
+        joined[-1] = last._replace(
+            end=max(last.end, e.end), kernel=e.kernel if e.kernel == last.kernel else -1,
+            count=last.count + e.count, busy=sum([x.busy or x.end - x.start for x in (last, e)]),
+            text=last.text if last.text == e.text else "",
+            place=last.place if last.place == e.place else 0,
+        )  # fmt: skip
     return sorted(joined, key=lambda e: e.start)
 
 

@@ -33,7 +33,6 @@ _WHOLE_FILE = 4_000  # lines of a file that is taken as it is
 _MOST_SIZES = 16
 _OURS = re.compile(r"\.<locals>\._(while|if)_\w+")  # functions that `dr.syntax` makes
 _SHOWN = 5  # kernels in `__repr__`
-_WIDTHS = {64: "AVX-512", 32: "AVX2", 16: "NEON"}  # by the bytes of a register
 
 
 def report(
@@ -103,9 +102,8 @@ class Report:
         if r is None or self._data is not None:
             return
         # In a child, a fork has ended it.
-        interrupted = isinstance(error, KeyboardInterrupt)
         try:
-            r.finish(wait=not (interrupted or r.is_child))
+            r.finish(wait=not (isinstance(error, KeyboardInterrupt) or r.is_child))
         finally:
             recorder.stop(r)
             if error is None:
@@ -241,10 +239,10 @@ class _Writer:
         self.recorded, self.error = recorded, error
         self.notes: list[str] = []
         self.met: list[recorder.Met] = []
-        self.places: list[list] = [["", 0, ""]]
         self._numbers: dict[tuple, int] = {("", 0, ""): 0}
         self.codes: dict[str, list[Any]] = {}
         self.by_location = [self.place(location) for location in recorded.locations]
+        self.places = [[*row] for row in self._numbers]
         self.threads: list[str] = []
         self._rows: dict[Any, int] = {}
 
@@ -284,14 +282,11 @@ class _Writer:
     def program(self) -> dict[str, Any]:
         r, error = self.recorded, self.error
         ended, text = "completed", ""
-        if isinstance(error, KeyboardInterrupt):
-            ended = "interrupted"
-        elif isinstance(error, SystemExit):
+        if isinstance(error, SystemExit):
             if error.code not in (None, 0):
                 self.notes.append(f"the program ended with sys.exit({error.code!r})")
         elif error is not None:
-            ended = "failed"
-        if ended != "completed" and error is not None:
+            ended = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
             text = "".join(traceback.format_exception(error))
         if r.merged:
             self.notes.append(
@@ -321,14 +316,14 @@ class _Writer:
         found = []
         for d in used:
             if not d.on_host:
-                emulated = getattr(getattr(d, "driver", None), "emulated", False)
-                if emulated:
+                if d.driver.emulated:
                     self.notes.append("the GPU was emulated, so its times say nothing about one")
-                name = getattr(d, "name", "")
-                found.append(f"{d.backend.name} ({'emulated' if emulated else name})")
+                name = "emulated" if d.driver.emulated else d.name
+                found.append(f"{d.backend.name} ({name})")
         if len(found) == len(used) and found:
             return ", ".join(found)
-        width, threads = _WIDTHS[processor.register_bytes()], runtime.thread_count()
+        width = processor.REGISTERS[processor.register_bytes()]
+        threads = runtime.thread_count()
         return ", ".join([f"LLVM ({threads} thread{'s' * (threads != 1)}, {width})", *found])
 
     # ---- Places
@@ -340,11 +335,8 @@ class _Writer:
         code = location[0]
         function = _OURS.sub("", code.co_qualname).replace(".<locals>", "")
         row = code.co_filename, line_of(location), function
-        if row not in self._numbers:
-            self._numbers[row] = len(self.places)
-            self.places.append([*row])
-            self.codes.setdefault(code.co_filename, []).append(code)
-        return self._numbers[row]
+        self.codes.setdefault(code.co_filename, []).append(code)
+        return self._numbers.setdefault(row, len(self._numbers))
 
     def files(self) -> dict[str, list[str]]:
         """Returns the lines of the files; of long ones, those of the functions that matter."""
@@ -361,10 +353,9 @@ class _Writer:
     # ---- Kernels
 
     def kernel(self, met: recorder.Met) -> dict[str, Any]:
-        k = met.kernel
-        text = met.text
+        k, text = met.kernel, met.text
         places = [self.by_location[p] for p in met.places] if met.places else [0] * len(text)
-        entry = {
+        return {
             "name": k.name, "title": self.title(met), "tier": k.tier,
             "device": k.device.backend.name, "state": k.state, "launches": met.launches,
             "sizes": [[n, c] for n, c in met.sizes.most_common(_MOST_SIZES)],
@@ -372,7 +363,6 @@ class _Writer:
             "seconds": round(met.seconds, 9), "compile_seconds": round(met.compile_seconds, 6),
             "text": text, "places": places, "names": met.names,
         }  # fmt: skip
-        return entry
 
     def complete(self, data: dict[str, Any]) -> None:
         """Adds what takes a while: what kernels cost, for which the machine is measured, and
@@ -418,13 +408,7 @@ class _Writer:
                 part["place"] = numbers[part["place"]]
         if found.left_out:
             self.notes.append(f"{found.left_out:,} traversals of derivatives are not shown")
-        lost: dict[tuple, dict[str, Any]] = {}
-        for row in found.lost_rows():
-            row["place"] = numbers[row["place"]]
-            other = lost.setdefault((row["place"], row["text"]), row)
-            if other is not row:
-                other["count"] += row["count"]
-        return found.rows, [*lost.values()]
+        return found.rows, found.lost_rows(numbers)
 
     # ---- Events
 

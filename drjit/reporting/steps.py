@@ -3,7 +3,6 @@ lanes, step by step, and where a NaN came from."""
 
 import ast
 from collections.abc import Callable
-from copy import copy
 from typing import Any
 
 from ..jit.lazy import np
@@ -21,110 +20,75 @@ EFFECTS = {
 READS = {"load", "broadcast", "gather", "gather_packet", "gather_weighted", "matvec"}
 READS |= {"load_vector", "broadcast_vector"}
 RETURNING = {"scatter_inc", "scatter_exch", "scatter_cas"}
-OF_BLOCKS = {"scan", "scan_totals", "scan_blocks", "compress", "radix_count", "radix_move"}
-OF_BLOCKS |= {"matmul", "reduce_rows"}
 _FROM_MEMORY = {*READS, *RETURNING, "literal"} - {"matvec"}  # which also has an operand
 
 
 # ---- A text with notes
 
 
-def noted(tree: ast.Module) -> ast.Module:
+def noted(tree: ast.Module) -> str:
     """Returns a text with a call after each statement that says what it has computed."""
-    functions: list[Any] = [f for f in tree.body if isinstance(f, ast.FunctionDef)]
+    functions = [f for f in tree.body if isinstance(f, ast.FunctionDef)]
     own = {f.name for f in functions} - {"kernel"}
-    body: list[Any] = []
+    lines: list[str] = []
     for f in functions:
-        block = _block(f.body, own)
+        body = _block(f.body, own)
         if f.name in own:
             given = tuple([a.arg for a in f.args.args if a.annotation is not None])
-            block.insert(0, _call("_begin", f, _constant(given)))
-        body.append(copy(f))
-        body[-1].body = block
-    return ast.fix_missing_locations(ast.Module(body=body, type_ignores=[]))
+            body.insert(0, f"_begin({given})")
+        lines += [f"def {f.name}({ast.unparse(f.args)}):", *_indented(body)]
+    return "\n".join(lines)
 
 
-def _block(body: list[ast.stmt], own: set[str]) -> list[ast.stmt]:
-    found: list[ast.stmt] = []
+def _block(body: list[ast.stmt], own: set[str]) -> list[str]:
+    found: list[str] = []
     for s in body:
         if isinstance(s, ast.While | ast.If):
-            test: Any = s.test
-            found += _nested(s, test.func.id, test.args[0], own)
-        elif isinstance(s, ast.Return):
-            names = _names(s.value) if s.value is not None else []
-            found += [_call("_end", s, _constant(tuple(names))), s]
-        elif isinstance(s, ast.Assign):
-            target: Any = s.targets[0]
-            names = [e.id for e in getattr(target, "elts", [target])]
-            values = ast.Tuple([_load(n) for n in names], ast.Load())
-            found += _entry(s.value, own)
-            operands = _constant(tuple(_names(s.value)))
-            kind, assigned = _constant(_kind(s.value)), _constant(tuple(names))
-            found += [s, _call("_note", s, assigned, values, operands, kind)]
-        elif isinstance(s, ast.Expr) and isinstance(s.value, ast.Call):
-            name = getattr(s.value.func, "id", "")
-            found += _entry(s.value, own)
-            if name in EFFECTS:
-                value, mask = EFFECTS[name]
-                given = s.value.args
-                operands = _constant(tuple(_names(given[value])))
-                on = _constant(True) if mask is None else given[mask]
-                found.append(_call("_effect", s, given[value], on, operands))
-            found.append(s)
-            if name in own:  # which may have returned something that nobody needs
-                found.append(_call("_over", s))
-        else:
-            found.append(s)
+            found += _nested(s, own)
+            continue
+        value: Any = getattr(s, "value", None)
+        name = getattr(getattr(value, "func", None), "id", "")
+        if name in own:
+            given = tuple([a.id if isinstance(a, ast.Name) else "" for a in value.args])
+            found.append(f"_calling({given})")
+        if isinstance(s, ast.Return):
+            found.append(f"_end({_names(s)})")
+        elif isinstance(s, ast.Expr) and name in EFFECTS:
+            place, mask = EFFECTS[name]
+            given = ast.unparse(value.args[place])
+            on = mask and ast.unparse(value.args[mask])
+            found.append(f"_effect({s.lineno}, {given}, {on or True}, {_names(value.args[place])})")
+        found.append(ast.unparse(s))
+        if isinstance(s, ast.Assign):
+            is_quotient = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div)
+            kind = "/" if is_quotient else name
+            names = _names(s.targets[0])
+            values = f"({', '.join(names)},)"
+            found.append(f"_note({s.lineno}, {names}, {values}, {_names(value)}, {kind!r})")
+        elif name in own:  # which may have returned something that nobody needs
+            found.append("_over()")
     return found
 
 
-def _nested(s: Any, test: str, mask: ast.expr, own: set[str]) -> list[ast.stmt]:
+def _nested(s: Any, own: set[str]) -> list[str]:
     """Returns a loop or a branch with notes on which lanes are in it."""
+    test = f"{s.test.func.id!r}, {ast.unparse(s.test.args[0])}"
     if isinstance(s, ast.While):
-        head = ast.Call(_load("_head"), [_constant(test), mask], [])
-        loop = ast.While(test=head, body=_block(s.body, own), orelse=[])
-        return [_call("_loop", s), ast.copy_location(loop, s), _call("_leave_loop", s)]
-    body = [_call("_enter", s, _constant(test), mask, _constant(False)), *_block(s.body, own)]
-    body.append(_call("_leave", s))
-    other: list[ast.stmt] = []
-    if s.orelse:
-        other = [_call("_enter", s, _constant(test), mask, _constant(True))]
-        other += [*_block(s.orelse, own), _call("_leave", s)]
-    return [ast.copy_location(ast.If(test=s.test, body=body, orelse=other), s)]
+        return ["_loop()", f"while _head({test}):", *_indented(_block(s.body, own))]
+    found: list[str] = []
+    for head, body in ((f"if {ast.unparse(s.test)}:", s.body), ("else:", s.orelse)):
+        if body:
+            notes = [f"_enter({test}, {body is s.orelse})", *_block(body, own), "_leave()"]
+            found += [head, *_indented(notes)]
+    return found
 
 
-def _entry(value: ast.expr, own: set[str]) -> list[ast.stmt]:
-    """Returns the note before a call of one of the text's functions."""
-    if not (isinstance(value, ast.Call) and getattr(value.func, "id", "") in own):
-        return []
-    given = [a.id if isinstance(a, ast.Name) else "" for a in value.args]
-    return [_call("_calling", value, _constant(tuple(given)))]
+def _indented(lines: list[str]) -> list[str]:
+    return [" " + line for line in lines]
 
 
-def _kind(value: ast.expr) -> str:
-    """Returns what computes a value: the name of a function, or `/`."""
-    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div):
-        return "/"
-    return getattr(value.func, "id", "") if isinstance(value, ast.Call) else ""
-
-
-def _names(value: ast.expr) -> list[str]:
-    return [n.id for n in ast.walk(value) if isinstance(n, ast.Name)]
-
-
-def _load(name: str) -> ast.expr:
-    return ast.Name(name, ast.Load())
-
-
-def _constant(value: Any) -> ast.expr:
-    if isinstance(value, tuple):
-        return ast.Tuple([ast.Constant(v) for v in value], ast.Load())
-    return ast.Constant(value)
-
-
-def _call(name: str, at: Any, *arguments: ast.expr) -> ast.stmt:
-    call = ast.Call(_load(name), [ast.Constant(at.lineno), *arguments], [])
-    return ast.copy_location(ast.Expr(call), at)
+def _names(part: ast.AST) -> tuple[str, ...]:
+    return tuple([n.id for n in ast.walk(part) if isinstance(n, ast.Name)])
 
 
 # ---- What the notes say
@@ -203,7 +167,7 @@ class Steps:
             self.dropped = True
         return number
 
-    def _loop(self, line: int) -> None:
+    def _loop(self) -> None:
         self._rounds.append(-1)
         self._active.append(self._active[-1])
 
@@ -214,35 +178,43 @@ class Steps:
             raise Full
         going = bool(np.any(mask) if test == "any_lane" else np.all(mask))
         self._active[-1] = self._active[-2] & self._chosen(mask)
+        if not going:
+            self._rounds.pop()
+            self._active.pop()
         return going
 
-    def _leave_loop(self, line: int) -> None:
-        self._rounds.pop()
-        self._active.pop()
-
-    def _enter(self, line: int, test: str, mask: Any, other: bool) -> None:
+    def _enter(self, test: str, mask: Any, other: bool) -> None:
         active = self._active[-1]
         if test == "any_lane":
             active = active & (self._chosen(mask) != other)
         self._active.append(active)
 
-    def _leave(self, line: int) -> None:
+    def _leave(self) -> None:
         self._active.pop()
 
-    def _calling(self, line: int, given: tuple) -> None:
+    def _calling(self, given: tuple) -> None:
         self._given = given
 
-    def _begin(self, line: int, names: tuple) -> None:
+    def _begin(self, names: tuple) -> None:
         known = self._known[-1]
         pairs = zip(names, self._given[len(self._given) - len(names) :], strict=True)
         self._known.append({a: known[b] for a, b in pairs if b in known})
 
-    def _end(self, line: int, names: tuple) -> None:
+    def _end(self, names: tuple) -> None:
         known = self._known.pop()
         self._returned = [known[n] for n in names if n in known]
 
-    def _over(self, line: int) -> None:
+    def _over(self) -> None:
         self._returned = None
+
+    # ---- What is shown
+
+    def plain(self) -> list[list]:
+        """Returns the rows as simple objects."""
+        return [
+            [line, [*rounds], name, _plain(values), [*map(int, active)]]
+            for line, rounds, name, values, active, _, _ in self.rows
+        ]
 
     # ---- Where a NaN came from
 
@@ -267,14 +239,14 @@ class Steps:
             for steps in (reversed(effects), range(len(self.rows))):
                 for k in steps:
                     _, _, _, values, active, _, kind = self.rows[k]
-                    if active[lane] and kind != "literal" and _is_bad(values, lane, test):
+                    if active[lane] and kind != "literal" and _is_bad(values[..., lane], test):
                         return k
         return None
 
     def _way(self, step: int, lane: int) -> tuple[int, list[int]]:
         """Returns the step at which the NaN of another one appeared, and the way back from it."""
-        test = np.isnan if _is_bad(self.rows[step][3], lane, np.isnan) else np.isinf
-        while before := [k for k in self._used(step) if self._has(k, lane, test)]:
+        test = np.isnan if _is_bad(self._value(step, lane), np.isnan) else np.isinf
+        while before := [k for k in self._used(step) if _is_bad(self._value(k, lane), test)]:
             step = before[0]
         chain, at = [step], step
         while len(chain) < _LONGEST_WAY and (operands := self._operands(at)):
@@ -297,9 +269,6 @@ class Steps:
     def _value(self, step: int, lane: int) -> Any:
         return self.rows[step][3][..., lane]
 
-    def _has(self, step: int, lane: int, test: Callable) -> bool:
-        return _is_bad(self.rows[step][3], lane, test)
-
     def _suspicion(self, step: int, lane: int) -> tuple:
         """Returns how likely an operand is why a result is no number: one that is none itself, no
         constant, no mask, and large."""
@@ -310,7 +279,7 @@ class Steps:
         return bad, number, self.rows[step][6] != "literal", size
 
 
-def plain(values: Any) -> list[int | float | str]:
+def _plain(values: Any) -> list[int | float | str]:
     """Returns values as numbers, or text where JSON has no such number."""
     if values.ndim == 2:
         return [_vector(v) for v in values.T]
@@ -328,6 +297,6 @@ def _vector(features: Any) -> str:
     return f"[{', '.join(shown)}{more}]"
 
 
-def _is_bad(values: Any, lane: int, test: Callable) -> bool:
-    """Returns whether a value of a lane, or of its vector, is a NaN or an infinity."""
-    return values.dtype.kind == "f" and bool(np.any(test(values[..., lane])))
+def _is_bad(value: Any, test: Callable) -> bool:
+    """Returns whether a value, or one of its vector, is a NaN or an infinity."""
+    return value.dtype.kind == "f" and bool(np.any(test(value)))

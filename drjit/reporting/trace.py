@@ -7,17 +7,10 @@ def chrome(data: dict[str, Any]) -> dict[str, Any]:
     """Returns the events of a report as a Chrome trace, in its JSON object format: rows are
     threads, and the memory in use is a counter."""
     places, kernels = data["places"], data["kernels"]
-    rows: list[dict[str, Any]] = [
-        {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": data["program"]["command"]}}
-    ]
+    rows = [_metadata("process_name", {"name": data["program"]["command"]})]
     for number, name in enumerate(data["threads"]):
-        rows += [
-            {"ph": "M", "pid": 1, "tid": number, "name": "thread_name", "args": {"name": name}},
-            {
-                "ph": "M", "pid": 1, "tid": number, "name": "thread_sort_index",
-                "args": {"sort_index": number},
-            },
-        ]  # fmt: skip
+        rows.append(_metadata("thread_name", {"name": name}, tid=number))
+        rows.append(_metadata("thread_sort_index", {"sort_index": number}, tid=number))
     open_until: dict[int, list[float]] = {}
     for kind, thread, start, end, place, ref, text in data["events"]:
         # Slices of a row have to be nested, and joined ones may overlap others.
@@ -43,6 +36,10 @@ def chrome(data: dict[str, Any]) -> dict[str, Any]:
     for time, nbytes in data["memory"]:
         rows.append({"ph": "C", "pid": 1, "name": "memory", "ts": time, "args": {"bytes": nbytes}})
     return {"traceEvents": rows, "displayTimeUnit": "ms", "otherData": data["program"]}
+
+
+def _metadata(name: str, args: dict[str, Any], **row: int) -> dict[str, Any]:
+    return {"ph": "M", "pid": 1, **row, "name": name, "args": args}
 
 
 def describe(place: list) -> str:

@@ -7,7 +7,7 @@ import ast
 import difflib
 import linecache
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from types import CodeType
@@ -37,11 +37,8 @@ _TYPE = re.compile(r"\b([fiu](?:8|16|32|64)|bf16|bool)\b")
 _BRINGS = re.compile(r"^ +\w+ = (?:load|broadcast|literal)\w*\(")
 _ENDS = ("store", "stream")
 _OPERATION = re.compile(r"^ *(?:\w+ = )?(?:(\w+)\(|~?-?\w+(?: (\S+) \w+)?)")
-_SIGNS = {
-    "+": "addition", "-": "subtraction", "*": "product", "/": "division", "&": "`&`", "|": "`|`",
-    "<": "comparison", ">": "comparison", "<=": "comparison", ">=": "comparison",
-    "==": "comparison", "!=": "comparison",
-}  # fmt: skip
+_SIGNS = {"+": "addition", "-": "subtraction", "*": "product", "/": "division"}
+_SIGNS |= dict.fromkeys(("<", ">", "<=", ">=", "==", "!="), "comparison")
 
 
 class Reason(NamedTuple):
@@ -50,14 +47,6 @@ class Reason(NamedTuple):
     text: str
     place: int = 0
     fix: str = ""
-
-
-class _Made(NamedTuple):
-    """Machine code that was made."""
-
-    kind: str
-    start: float
-    text: str
 
 
 class Values:
@@ -107,14 +96,8 @@ class _Kernel:
         self.shapes = shapes("\n".join(met.text))
         self.body = [k for k, s in enumerate(self.shapes) if not _BRINGS.match(s)]
         self.elsewhere = 0  # the place of statements where these are not known
-        seen: Counter[str] = Counter()
-        kinds = []
-        for k in self.body:
-            s = _TYPE.sub("T", without_numbers(self.shapes[k]))
-            if not s.lstrip().startswith(_ENDS):
-                seen[s] += 1
-                kinds.append((s, seen[s]))
-        self.kinds = frozenset(kinds)
+        kinds = [_TYPE.sub("T", without_numbers(self.shapes[k])) for k in self.body]
+        self.kinds = Counter([s for s in kinds if not s.lstrip().startswith(_ENDS)])
 
     def place(self, k: int) -> int:
         """Returns the place of a statement."""
@@ -128,14 +111,15 @@ class Why:
 
     def __init__(self, recorded: Any, numbers: list[int], places: list[list]) -> None:
         self.recorded, self.numbers, self.places = recorded, numbers, places
-        self.compiled: dict[Any, list[_Made]] = {}  # by kernel
-        self.traversals: dict[int, list[tuple[float, int]]] = {}
+        # When machine code was made for a kernel, by what, and how.
+        self.compiled: dict[Any, list[tuple[float, str, str]]] = defaultdict(list)
+        self.traversals: dict[int, list[tuple[float, int]]] = defaultdict(list)
         for place, found in recorded.derivatives.inputs.items():
-            self.traversals.setdefault(numbers[place], []).extend(found)
+            self.traversals[numbers[place]] += found
         by_number = {m.number: m for m in recorded.kernels.values()}
         for kind, _, start, _, _, number, text, *_ in recorded.events:
             if kind in ("compile", "load") and number in by_number:
-                self.compiled.setdefault(by_number[number], []).append(_Made(kind, start, text))
+                self.compiled[by_number[number]].append((start, kind, text))
 
     def rows(self, met: list[Any], time: Any) -> list[dict[str, Any]]:
         """Returns the rows of a report for those among kernels that were new or compiled."""
@@ -155,16 +139,14 @@ class Why:
             rows.append((m, None, [Reason(text)]))
         found = []
         for m, nearest, reasons in rows:
-            events = self.compiled.get(m, ())
-            at = min([e.start for e in events if e.start], default=m.at)
+            at = min([start for start, *_ in self.compiled[m] if start], default=m.at)
             where = m.where.most_common(1)
             found.append(
                 {
                     "kernel": index[m], "place": self.numbers[where[0][0]] if where else 0,
                     "nearest": index.get(nearest.met, -1) if nearest else -1, "time": time(at),
                     "seconds": round(m.compile_seconds, 6),
-                    "reasons": [{"text": t, "place": p, "fix": f}
-                                for t, p, f in dict.fromkeys(reasons)][:MOST_REASONS],
+                    "reasons": [x._asdict() for x in dict.fromkeys(reasons)][:MOST_REASONS],
                 }
             )  # fmt: skip
         return sorted(found, key=lambda row: row["time"])
@@ -180,8 +162,8 @@ class Why:
         best, most = None, 0.0
         for among, least in ((same, ALIKE_THERE), (others, ALIKE)):
             for k in among:
-                total = max(len(kernel.kinds), len(k.kinds))
-                share = len(kernel.kinds & k.kinds) / total if total else 1.0
+                total = max(kernel.kinds.total(), k.kinds.total())
+                share = (kernel.kinds & k.kinds).total() / total if total else 1.0
                 if share >= least and share > most:
                     best, most = k, share
             most += 0.1 * bool(best)
@@ -191,8 +173,8 @@ class Why:
 
     def _reasons(self, b: _Kernel, a: _Kernel | None) -> list[Reason]:
         frozen = self._frozen(b.met)
-        again = [e for e in self.compiled.get(b.met, ()) if e.kind == "compile"]
-        tiers = [Reason(_TWICE)] * (len(again) > 1 and again[0].text != "")
+        again = [how for _, kind, how in self.compiled[b.met] if kind == "compile"]
+        tiers = [Reason(_TWICE)] * (len(again) > 1 and again[0] != "")
         if a is None:
             kind = b.met.whole
             what = f"new: a kernel of {kind}" if kind else "new: nothing like it ran before"

@@ -158,7 +158,7 @@ def detach(arg: T, preserve_type: bool = True) -> T:
     (False, <class 'drjit.llvm.Float'>)
     """
     if events.sink is not None and variables((arg,)):
-        graph.lose("detach")
+        graph.lose("detached")
     return pytree.map_tree(lambda v: _detached(v, preserve_type), arg, what="dr.detach")
 
 
